@@ -36,7 +36,7 @@ class Pair:
 
     a: Side
     b: Side
-    verdict: str  # "bits equal", "rounding" or "different"
+    verdict: str  # "bits equal", "rounding", "without effect", "undecided" or "different"
     off: float  # the root mean square of the differences over that of the numbers
     allowed: float  # of that, what roundings can do
     part: str  # that was compared: "[0:1, :5] of B"; empty where both have one size
@@ -54,10 +54,40 @@ class Growth:
     worst: float  # of the array that is furthest off
 
 
-class Comparison:
-    """What attn diff says of two runs. It is true where they differ by roundings at most; its text is the program's.
+@dataclass(frozen=True)
+class Place:
+    """Where an array was assigned."""
 
-    verdict          "bits equal", "rounding", "different", or "undecided" where they have nothing in common
+    file: str
+    line: int
+    variable: str
+    function: str
+
+
+@dataclass(frozen=True)
+class Between:
+    """Where the first difference is, where arrays that only one run has lie before it."""
+
+    last_right: Place | None
+    first_wrong: Place
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run returned, or what nothing later was computed from."""
+
+    run: str  # "A" or "B"
+    name: str
+
+
+class Comparison:
+    """What attn diff says of two runs. It is true where each result of both was compared, and they differ by roundings at most;
+    its text is the program's.
+
+    verdict          "bits equal", "rounding", "different", or "undecided" where a result was not compared
+    why_undecided    the reasons, and what to do
+    between          the lines before and at the first difference, where no single line can be blamed; else None
+    compared, not_compared   the results of both runs
     first_different  the first pair that roundings don't explain; None where there is none
     pairs            all of them, in the order in which they were computed
     only_a, only_b   the names of arrays that the other run doesn't have
@@ -74,6 +104,11 @@ class Comparison:
         self.pairs = tuple(map(pair_of, self.json["pairs"]))
         first = self.json["first_different"]
         self.first_different = None if first is None else self.pairs[first]
+        between = self.json["between"]
+        self.between = between and Between(place_of(between["last_right"]), Place(**between["first_wrong"]))
+        self.why_undecided: tuple[str, ...] = tuple(self.json["why_undecided"])
+        self.compared = tuple(Result(**one) for one in self.json["compared"]["results"])
+        self.not_compared = tuple(Result(**one) for one in self.json["compared"]["not_compared"])
         self.only_a: tuple[str, ...] = tuple(self.json["only_a"])
         self.only_b: tuple[str, ...] = tuple(self.json["only_b"])
         self.layers = tuple(Growth(one["layer"], one["last"], number_of(one["off"]), number_of(one["worst"]))
@@ -97,6 +132,10 @@ class Comparison:
             parts.append(paragraph(f"first different: off by {first.off:.3g} of its size; roundings can do {first.allowed:.2g}",
                                    *map(escape, sides)))
         return page_of(self.ok, self.text, *parts, growth_plot([(one.layer, one.worst) for one in self.layers]))
+
+
+def place_of(origin: Mapping[str, Any] | None) -> Place | None:
+    return origin and Place(**origin)
 
 
 def side_of(side: Mapping[str, Any]) -> Side:

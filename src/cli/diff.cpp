@@ -480,7 +480,7 @@ where most would have passed, or where one gives its numbers much better; the st
 
 Where the first file is no trace either, two runs of one's own are compared, without a reference. Their arrays are paired
 by name, by place and by numbers; where one is a part of the other, as a sentence in a padded batch, that part is
-compared. Each pair is bits equal, rounding, or different, and the first that is different is shown.
+compared. They are the same only where each result of both was compared; the first pair that is different is shown.
 
 Exit codes: 0 the same, 1 different or undecided, 2 wrong usage or unusable input.
 )";

@@ -26,15 +26,6 @@ using diff::Likeness;
 using diff::RunPair;
 using diff::RunsDiff;
 
-std::string_view word_of(const RunsDiff& result)
-{
-    if (result.pairs.empty())
-        return "undecided";
-    if (!result.passed())
-        return name_of(Likeness::different);
-    return name_of(result.count(Likeness::rounding) > 0 ? Likeness::rounding : Likeness::equal);
-}
-
 std::string off_text(const RunPair& pair)
 {
     if (pair.is_shape_wrong)
@@ -59,10 +50,18 @@ std::string origins_of(const RunPair& pair)
     return text;
 }
 
-void print_first(const RunPair& pair, NumberType type)
+void print_first(const RunsDiff& result)
 {
+    const RunPair& pair = *result.first_different();
+    const NumberType type = result.type;
     const std::string where = origins_of(pair);
-    if (!where.empty())
+    const auto place = [](const std::string& name, const std::optional<diff::Origin>& origin) {
+        return origin ? fmt::format("{} ({}:{})", name, origin->file, origin->line) : "none";
+    };
+    if (result.between)
+        print("last same: {}; first different: {}\n", place(result.between->last_name, result.between->last_same),
+              place(result.between->first_name, result.between->first_different));
+    else if (!where.empty())
         print("first different: {}\n", where);
     print("first different array: {}: {}\n", names_of(pair), off_text(pair));
     if (!pair.is_shape_wrong)
@@ -70,11 +69,14 @@ void print_first(const RunPair& pair, NumberType type)
               bracketed(pair.b_worst), number_text(pair.b_value, type));
     if (!pair.part.empty())
         print("  compared with {}\n", pair.part);
-    for (const diff::Unshared& one : pair.unshared)
-        print("  {} computes it from {}{}, which the other does not have\n", std::string(1, one.run), one.name,
+    constexpr std::size_t most = 8;
+    for (std::size_t i = 0; i < std::min(most, pair.unshared.size()); ++i) {
+        const diff::Unshared& one = pair.unshared[i];
+        print("  {} computes it from {}{}, which was not compared\n", std::string(1, one.run), one.name,
               one.origin ? fmt::format(" ({}:{})", one.origin->file, one.origin->line) : "");
-    if (!pair.has_effect)
-        print("  without effect: what was computed from it is the same\n");
+    }
+    if (pair.unshared.size() > most)
+        print("  and {} more\n", pair.unshared.size() - most);
 }
 
 void print_different(const RunsDiff& result)
@@ -83,15 +85,14 @@ void print_different(const RunsDiff& result)
     const RunPair* first = result.first_different();
     std::size_t count = 0, following = 0;
     for (const RunPair& pair : result.pairs) {
-        if (pair.likeness != Likeness::different || &pair == first)
+        if (pair.likeness <= Likeness::rounding || &pair == first)
             continue;
-        if (pair.follows) {
+        if (pair.follows && pair.likeness == Likeness::different)
             ++following;
-            continue;
-        }
-        if (++count <= most)
-            print("different  {}: {}{}{}\n", names_of(pair), off_text(pair), pair.part.empty() ? "" : "; " + pair.part,
-                  pair.has_effect ? "" : "; without effect");
+        else if (++count <= most)
+            print("{}  {}: {}{}{}\n", name_of(pair.likeness), names_of(pair), off_text(pair),
+                  pair.part.empty() ? "" : "; " + pair.part,
+                  pair.likeness == Likeness::without_effect ? "; what was computed from it is the same" : "");
     }
     if (count > most)
         print("different  and {} more\n", count - most);
@@ -154,22 +155,43 @@ void print_parts(const RunsDiff& result)
               parts.empty() ? "" : fmt::format(", such as {}", fmt::join(parts, "; ")));
 }
 
+/// The results that were compared, and those that were not.
+void print_results(const RunsDiff& result)
+{
+    constexpr std::size_t most = 4;
+    for (const bool is_compared : {true, false}) {
+        std::vector<std::string> names;
+        for (const diff::RunResult& one : result.results)
+            if (one.is_compared == is_compared)
+                names.push_back(fmt::format("{}'s {}", one.run, one.name));
+        if (names.empty())
+            continue;
+        const std::size_t count = names.size();
+        names.resize(std::min(most, count));
+        print("results{} compared: {}{}\n", is_compared ? "" : " not", fmt::format("{}", fmt::join(names, ", ")),
+              count > most ? fmt::format(" and {} more", count - most) : "");
+    }
+}
+
 int report(const RunsDiff& result, const std::filesystem::path& a, const std::filesystem::path& b)
 {
-    if (const RunPair* first = result.first_different())
-        print_first(*first, result.type);
-    if (result.pairs.empty())
-        print("nothing in common: no array of one has a name or the numbers of one of the other\n");
+    if (result.first_different() != nullptr)
+        print_first(result);
+    if (!result.passed())
+        for (const std::string& why : result.why_undecided)
+            print("undecided: {}\n", why);
     print_different(result);
+    print_results(result);
     print_growth(result);
     print_parts(result);
     print_found(result);
     std::string counts;
-    for (const Likeness likeness : {Likeness::equal, Likeness::rounding, Likeness::different})
+    for (const Likeness likeness :
+         {Likeness::equal, Likeness::rounding, Likeness::without_effect, Likeness::undecided, Likeness::different})
         if (const std::size_t count = result.count(likeness))
             counts += fmt::format(", {} {}", count, name_of(likeness));
-    print("A is {}, B is {}: {}: {} compared as {}{}\n", a.string(), b.string(), word_of(result), result.pairs.size(),
-          name_of(result.type), counts);
+    print("A is {}, B is {}: {}: {} compared as {}{}\n", a.string(), b.string(), name_of(result.verdict()),
+          result.pairs.size(), name_of(result.type), counts);
     return result.passed() ? 0 : 1;
 }
 
@@ -203,7 +225,7 @@ Json json_of(const RunPair& pair)
             {"part", pair.part},
             {"shape_wrong", pair.is_shape_wrong},
             {"follows", pair.follows},
-            {"has_effect", pair.has_effect},
+            {"has_effect", pair.likeness != Likeness::without_effect},
             {"unshared", unshared},
             {"off", json_of(pair.off)},
             {"largest", json_of(pair.largest)},
@@ -212,13 +234,28 @@ Json json_of(const RunPair& pair)
 
 int report_for_machines(const RunsDiff& result)
 {
-    Json json{{"same", result.passed()},    {"verdict", word_of(result)}, {"type", name_of(result.type)},
-              {"first_different", nullptr}, {"pairs", Json::array()},     {"only_a", result.only_a},
-              {"only_b", result.only_b},    {"layers", Json::array()},    {"search_cut", result.is_search_cut}};
+    Json json{{"same", result.passed()},
+              {"verdict", name_of(result.verdict())},
+              {"type", name_of(result.type)},
+              {"first_different", nullptr},
+              {"between", nullptr},
+              {"pairs", Json::array()},
+              {"only_a", result.only_a},
+              {"only_b", result.only_b},
+              {"compared", {{"results", Json::array()}, {"not_compared", Json::array()}}},
+              {"why_undecided", result.why_undecided},
+              {"layers", Json::array()},
+              {"search_cut", result.is_search_cut}};
     for (const RunPair& pair : result.pairs)
         json["pairs"].push_back(json_of(pair));
     if (const RunPair* first = result.first_different())
         json["first_different"] = first - result.pairs.data();
+    if (result.between)
+        json["between"] = {{"last_right", json_of(result.between->last_same)},
+                           {"first_wrong", json_of(std::optional(result.between->first_different))}};
+    for (const diff::RunResult& one : result.results)
+        json["compared"][one.is_compared ? "results" : "not_compared"].push_back(
+            {{"run", std::string(1, one.run)}, {"name", one.name}});
     for (const diff::LayerGrowth& layer : result.layers)
         json["layers"].push_back({{"layer", layer.layer},
                                   {"last", layer.last},

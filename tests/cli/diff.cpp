@@ -415,8 +415,8 @@ TEST_CASE("two files that are no traces are compared as runs", "[cli][diff]")
     RunsDesk desk;
     const Ended equal = desk.compared();
     CHECK(equal.code == 0);
-    CHECK(equal.output == "A is " + desk.a().string() + ", B is " + desk.b().string() +
-                              ": bits equal: 1 compared as float64, 1 bits equal\n");
+    CHECK(equal.output == "results compared: A's scores, B's scores\nA is " + desk.a().string() + ", B is " +
+                              desk.b().string() + ": bits equal: 1 compared as float64, 1 bits equal\n");
 
     desk.arrays["scores"].values[4] = 0.5f + 1e-7f;
     CHECK(desk.compared().code == 0);
@@ -433,7 +433,7 @@ TEST_CASE("two files that are no traces are compared as runs", "[cli][diff]")
 
     desk.arrays = {{"y", Array{{2}, {1, 2}}}};
     CHECK(desk.compared().code == 1);
-    CHECK(desk.compared().output.starts_with("nothing in common"));
+    CHECK(desk.compared().output.starts_with("undecided: nothing in common"));
 }
 
 TEST_CASE("two runs have no steps that flags could mean, and a trace comes first", "[cli][diff]")

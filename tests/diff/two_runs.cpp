@@ -244,11 +244,224 @@ TEST_CASE("arrays of other names are found by the ends of these and by numbers, 
 TEST_CASE("a large negative score instead of minus infinity has no effect", "[diff]")
 {
     const RunsDiff result = compare_runs(run_decoder({}), run_decoder({.hidden = -1e9}));
-    CHECK(names_of(result, Likeness::different) ==
+    CHECK(names_of(result, Likeness::without_effect) ==
           std::vector<std::string>{"layers.0.masked", "layers.1.masked", "layers.2.masked"});
-    CHECK(std::ranges::none_of(
-        result.pairs, [](const RunPair& pair) { return pair.likeness == Likeness::different && pair.has_effect; }));
-    CHECK_FALSE(result.passed());
+    CHECK(result.passed());
+
+    // where it is a result, or what follows was not recorded, nothing says so
+    for (const bool is_result : {true, false}) {
+        RecordedRun a = run_decoder({.layers = 1}), b = run_decoder({.layers = 1, .hidden = -1e9});
+        for (RecordedRun* run : {&a, &b})
+            if (is_result)
+                run->results = {"layers.0.masked", "layers.0.output"};
+            else
+                run->arrays.resize(3);
+        CHECK(names_of(compare_runs(a, b), Likeness::different) == std::vector<std::string>{"layers.0.masked"});
+    }
+}
+
+TEST_CASE("a mask of large negative numbers does not make what follows nothing but roundings", "[diff]")
+{
+    const RunsDiff result =
+        compare_runs(run_decoder({.hidden = -1e9}), run_decoder({.faulty_layer = 0, .hidden = -1e9}));
+    REQUIRE(result.first_different() != nullptr);
+    CHECK(result.first_different()->a == "layers.0.scores");
+    CHECK(result.count(Likeness::different) == 12);
+}
+
+TEST_CASE("a mask that hides nothing in one run makes its results different", "[diff]")
+{
+    RecordedRun a = run_decoder({.layers = 1}), b = a;
+    const Array shape{{1, 5, 5}, std::vector<double>(25, 0)};
+    Array causal = shape;
+    for (std::size_t i = 0; i < 25; ++i)
+        causal.values[i] = i % 5 > i / 5 ? -3.4028234663852886e38 : 0;
+    for (RecordedRun* run : {&a, &b}) {
+        run->arrays.insert(run->arrays.begin() + 1, {"mask", run == &a ? causal : shape});
+        run->origins["mask"] = {"model.py", 50, "mask", "forward", true, {}};
+        run->origins["layers.0.output"].reads.push_back("mask");
+    }
+    for (double& number : b.arrays.back().second.values)
+        number *= -0.4;
+    CHECK(names_of(compare_runs(a, b), Likeness::different) == std::vector<std::string>{"mask", "layers.0.output"});
+}
+
+TEST_CASE("what follows from numbers that are nothing but roundings is compared as closely as anything else", "[diff]")
+{
+    const auto run = [](double noise, double factor) {
+        Writer writer({.type = NumberType::float32});
+        writer.add("x", {4, 6}, {}, [](const Shape& k) { return given(0, k[0], k[1]); });
+        writer.add("mean", {4}, {"x"}, [&](const Shape& k) { return noise * (1 + static_cast<double>(k[0])); });
+        writer.add("y", {4, 6}, {"x", "mean"}, [&](const Shape& k) { return factor * given(1, k[0], k[1]); });
+        return writer.run;
+    };
+    CHECK(compare_runs(run(1e-8, 1), run(-3e-8, 1)).passed());
+    CHECK_FALSE(compare_runs(run(1e-8, 1), run(-3e-8, 1.3)).passed());
+}
+
+TEST_CASE("a result without a partner leaves two runs undecided", "[diff]")
+{
+    const RecordedRun whole = run_decoder({});
+    RecordedRun short_run = whole;
+    short_run.arrays.resize(9); // it ended after the second layer
+    for (const bool is_turned : {false, true}) {
+        const RunsDiff result = is_turned ? compare_runs(short_run, whole) : compare_runs(whole, short_run);
+        CHECK(result.verdict() == Likeness::undecided);
+        CHECK(result.count(Likeness::equal) == 9);
+        REQUIRE(result.why_undecided.size() == 1);
+        CHECK(result.why_undecided[0].starts_with(std::string("layers.2.output of ") + (is_turned ? "B" : "A")));
+    }
+
+    RecordedRun more = whole; // a result is twice another
+    Array twice = whole.arrays.back().second;
+    for (double& number : twice.values)
+        number *= 2;
+    more.arrays.emplace_back("twice", twice);
+    more.origins["twice"] = {"model.py", 99, "twice", "forward", true, {"layers.2.output"}};
+    CHECK(compare_runs(whole, more).verdict() == Likeness::undecided);
+    more.results = {"layers.2.output"}; // and is not what it returned
+    CHECK(compare_runs(whole, more).verdict() == Likeness::equal);
+    more.incomplete = "it crashed";
+    CHECK(compare_runs(whole, more).verdict() == Likeness::undecided);
+}
+
+TEST_CASE("results of other names and numbers are not the same", "[diff]")
+{
+    RecordedRun a, b;
+    const auto array = [](double factor) {
+        Array made{{2, 4}, {}};
+        for (std::size_t i = 0; i < 8; ++i)
+            made.values.push_back(factor * given(0, 1, i));
+        return made;
+    };
+    a.arrays = {{"x", array(1)}, {"h", array(1.7)}, {"logits", array(2.3)}};
+    b.arrays = {{"inp_embd", array(1)}, {"l_out", array(1.9)}, {"result_output", array(6.9)}};
+    const RunsDiff result = compare_runs(a, b);
+    REQUIRE(result.first_different() != nullptr);
+    CHECK(result.first_different()->b == "result_output");
+
+    b.arrays.back().second = array(2.3); // which of the others are results is not known
+    CHECK(compare_runs(a, b).verdict() == Likeness::undecided);
+    b.arrays.erase(b.arrays.begin() + 1); // A just keeps more
+    CHECK(compare_runs(a, b).verdict() == Likeness::equal);
+}
+
+TEST_CASE("a step that only one run keeps is no part of the other's, however near", "[diff]")
+{
+    RecordedRun a, b;
+    Array x{{6, 16}, {}}, out;
+    for (std::size_t i = 0; i < 96; ++i)
+        x.values.push_back(given(0, i / 16, i % 16) +
+                           (i % 16 == 5 ? 200 : 0)); // a feature as language models have them
+    Array mid = x;
+    for (std::size_t i = 0; i < 96; ++i)
+        mid.values[i] += given(1, i / 16, i % 16);
+    out = mid;
+    for (std::size_t i = 0; i < 96; ++i)
+        out.values[i] += given(2, i / 16, i % 16);
+    a.arrays = {{"emb", x}, {"mid", mid}, {"out", out}};
+    b.arrays = {{"emb", x}, {"out", out}};
+    const RunsDiff result = compare_runs(a, b);
+    CHECK(result.verdict() == Likeness::equal);
+    CHECK(result.only_a == std::vector<std::string>{"mid"});
+}
+
+TEST_CASE("what lies between the last that is the same and the first that is not is an interval", "[diff]")
+{
+    const RecordedRun plain = run_decoder({});
+    RecordedRun other = run_decoder({.faulty_layer = 1});
+    for (auto& [name, array] : other.arrays)
+        if (name == "layers.1.scores" || name == "layers.1.masked")
+            name = "other_" + name.substr(9);
+    for (const auto& [from, to] :
+         {std::pair("layers.1.scores", "other_scores"), std::pair("layers.1.masked", "other_masked")}) {
+        other.origins[to] = other.origins[from];
+        other.origins.erase(from);
+        for (auto& [name, origin] : other.origins)
+            std::ranges::replace(origin.reads, std::string(from), std::string(to));
+    }
+    const RunsDiff result = compare_runs(plain, other);
+    REQUIRE(result.first_different() != nullptr);
+    CHECK(result.first_different()->b == "layers.1.weights");
+    REQUIRE(result.between);
+    CHECK(result.between->last_name == "layers.0.output");
+    CHECK(result.between->last_same->line == 5);
+    CHECK(result.between->first_different.line == 8);
+    CHECK(result.first_different()->unshared.size() == 4);
+    CHECK_FALSE(compare_runs(plain, run_decoder({.faulty_layer = 1})).between);
+}
+
+TEST_CASE("sequences of a batch in another order are the same where the inputs are in that order", "[diff]")
+{
+    const RecordedRun plain = run_decoder({.batch = 3});
+    const auto reordered = [](RecordedRun run, bool with_input) {
+        for (auto& [name, array] : run.arrays) {
+            const std::size_t row = array.size() / 3;
+            if (with_input || name != "x")
+                std::ranges::rotate(array.values, array.values.begin() + static_cast<std::ptrdiff_t>(row));
+        }
+        return run;
+    };
+    CHECK(compare_runs(plain, reordered(plain, true)).verdict() == Likeness::equal);
+    CHECK_FALSE(compare_runs(plain, reordered(plain, false)).passed());
+
+    RecordedRun faulty = reordered(run_decoder({.batch = 3, .faulty_layer = 1}), true);
+    const RunsDiff result = compare_runs(plain, faulty);
+    REQUIRE(result.first_different() != nullptr);
+    CHECK(result.first_different()->a == "layers.1.scores");
+
+    RecordedRun a, b; // without inputs nothing says which order is right
+    a.arrays.push_back(plain.arrays.back());
+    b.arrays.push_back(reordered(plain, true).arrays.back());
+    CHECK(compare_runs(a, b).verdict() == Likeness::undecided);
+}
+
+TEST_CASE("calls that end before the tokens do leave two runs undecided", "[diff]")
+{
+    const RunsDiff result = compare_runs(run_decoder({}), calls_of(run_decoder({}), {{0, 3}, {3, 4}}));
+    CHECK(result.count(Likeness::equal) == result.pairs.size());
+    CHECK(result.verdict() == Likeness::undecided);
+}
+
+TEST_CASE("heads in groups are the same as heads", "[diff]")
+{
+    RecordedRun a, b;
+    Array heads{{1, 4, 3, 3}, {}};
+    for (std::size_t i = 0; i < 36; ++i)
+        heads.values.push_back(given(0, i / 9, i % 9));
+    Array groups = heads;
+    groups.shape = {1, 2, 2, 3, 3};
+    a.arrays = {{"scores", heads}};
+    b.arrays = {{"s", permuted(groups, {0, 3, 1, 2, 4})}}; // (b, n, g, r, m)
+    CHECK(compare_runs(a, b).verdict() == Likeness::equal);
+}
+
+TEST_CASE("numbers in another order of the same shape are another result", "[diff]")
+{
+    RecordedRun a, b; // heads that are merged without their axes being exchanged
+    Array heads{{4, 6, 2}, {}};
+    for (std::size_t i = 0; i < 48; ++i)
+        heads.values.push_back(given(0, i / 12, i % 12));
+    a.arrays = {{"merged", permuted(heads, {1, 0, 2})}};
+    b.arrays = {{"merged", heads}};
+    a.arrays[0].second.shape = b.arrays[0].second.shape = {6, 8};
+    CHECK(compare_runs(a, b).verdict() == Likeness::different);
+}
+
+TEST_CASE("a result alone that is off by what a shorter type can do is undecided", "[diff]")
+{
+    const auto run = [](double factor) {
+        RecordedRun made;
+        Array logits{{2, 8}, {}};
+        for (std::size_t i = 0; i < 16; ++i)
+            logits.values.push_back(
+                rounded_to(NumberType::float32, given(0, i / 8, i % 8) * (i % 2 == 0 ? factor : 1)));
+        made.arrays = {{"logits", logits}};
+        return made;
+    };
+    CHECK(compare_runs(run(1), run(1 + 1e-7)).verdict() == Likeness::rounding);
+    CHECK(compare_runs(run(1), run(1.004)).verdict() == Likeness::undecided);
+    CHECK(compare_runs(run(1), run(1.1)).verdict() == Likeness::different);
 }
 
 TEST_CASE("numbers that are nothing but roundings of their operands are no difference", "[diff]")

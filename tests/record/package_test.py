@@ -276,6 +276,12 @@ class ComparesRuns(unittest.TestCase):
         self.assertIn("<svg", different._repr_html_())
         self.assertEqual(attn.compare({"a": np.ones(3)}, {"b": np.zeros((2, 2))}).verdict, "undecided")
 
+    def test_another_result_under_another_name_is_not_the_same(self):
+        x, h, logits = numbers(5, 8), numbers(5, 9), numbers(5, 16)
+        other = attn.compare({"x": x, "h": h, "logits": logits}, {"inp_embd": x, "l_out": h + 1, "result_output": logits * 3})
+        self.assertEqual(other.verdict, "different", str(other))
+        self.assertEqual((other.first_different.a.name, other.first_different.b.name), ("logits", "result_output"))
+
     def test_recordings_traces_paths_and_arrays_are_runs(self):
         trace = attn.run("attention", queries=numbers(3, 4), keys=numbers(5, 4), values=numbers(5, 2))
         scores = trace["scores"].astype("f4")
@@ -283,8 +289,13 @@ class ComparesRuns(unittest.TestCase):
             recording = attn.record(os.path.join(folder, "one.npz"), quiet=True)
             with recording:
                 scores = numbers(3, 4).astype("f4") @ numbers(5, 4).T.astype("f4")
-            comparison = attn.compare(recording, trace)
+            comparison = attn.compare(recording, {"scores": trace["scores"]})
             self.assertEqual((comparison.ok, comparison.first_different), (True, None), str(comparison))
+            self.assertEqual([result.run for result in comparison.compared], ["A", "B"])
+            unfinished = attn.compare(recording, trace)  # which goes on
+            self.assertEqual((unfinished.verdict, unfinished.first_different), ("undecided", None), str(unfinished))
+            self.assertEqual([result.run for result in unfinished.not_compared], ["B"])
+            self.assertIn("is a result that has no partner in A", unfinished.why_undecided[0])
             self.assertEqual(Path(comparison.pairs[0].a.file).name, "package_test.py")
             self.assertTrue(attn.compare(os.path.join(folder, "one.npz"), {"scores": scores}))
         self.assertRaisesRegex(attn.Error, "a run is of the type int", attn.compare, 3, trace)

@@ -1,62 +1,55 @@
 #pragma once
 
+#include "alignment.hpp"
+
 #include "attn/diff/runs.hpp"
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace attn::diff {
 
-/// An array seen with its axes in some order, and of some of its numbers.
-struct View {
-    const Array* array;
-    Shape shape;                        ///< of what is seen
-    std::vector<std::size_t> strides;   ///< per axis; 0 for one that the array does not have
-    std::size_t begin = 0;              ///< the place of the first number
-    std::vector<std::size_t> axes = {}; ///< which axis of the array each is; beyond its rank, one that it does not have
-    Shape offsets = {};                 ///< of what is seen, per axis
+/// A run as a graph: node i is its array i. Where reads are not known, any earlier array may have been read.
+struct Graph {
+    explicit Graph(const RecordedRun& recorded);
+
+    const RecordedRun& run;
+    std::vector<std::vector<std::size_t>> reads, readers;
+    std::vector<NumberType> types, types_so_far; ///< that the numbers of each tell, and the shortest up to it
+    std::vector<std::size_t> results;            ///< what the run returned, or nothing later was computed from
+    bool knows_reads = false;
+
+    std::size_t size() const { return run.arrays.size(); }
+    const std::string& name(std::size_t i) const { return run.arrays[i].first; }
+    const Array& array(std::size_t i) const { return run.arrays[i].second; }
+    const Origin* origin(std::size_t i) const;
+    bool is_input(std::size_t i) const { return knows_reads ? reads[i].empty() : i == 0; }
+    bool is_result(std::size_t i) const;
 };
 
-/// Two arrays that are one, or the parts of them that both have.
-struct Aligned {
-    View a, b;
-    bool is_part = false;
-};
+/// What roundings alone can do to an array, over its root mean square: to its numbers, and to the sums that they are.
+double roundings_of(NumberType type);
 
-/// How far apart two aligned arrays are.
-struct Apart {
-    std::size_t count = 0, differing = 0;
-    double rms = 0, difference = 0; ///< root mean squares: of the larger of both, of their difference
-    double largest = 0;             ///< the largest difference, over its number or the root mean square
-    bool is_finite = true;          ///< false where one has an infinity or NaN that the other does not have
-    std::size_t worst = 0;          ///< counted through the shape of the views
+/// The type in which fewer digits are kept.
+NumberType shorter(NumberType left, NumberType right);
 
-    double off() const;
-    /// By how much roundings can leave two arrays apart that are meant to be the same, roughly.
-    bool is_near() const;
-};
-
-Apart measure(const Aligned& both);
-
-/// The index in the array of the number that a view has in some place.
-Shape index_in(const View& view, std::size_t place);
-
-/// A pair of places in the runs' lists of arrays.
+/// Two arrays that are meant to be the same.
 struct Pairing {
     std::size_t a, b;
     std::string how;
     std::optional<Aligned> aligned; ///< nothing where neither is a part of the other
+    bool is_odd = false;            ///< their layout is not the one that was to be expected
 };
 
-/// All pairs.
 struct Pairings {
     std::vector<Pairing> pairs; ///< in the order in which they were computed
     bool is_search_cut = false;
 };
 
-Pairings pair_arrays(const RecordedRun& a, const RecordedRun& b);
+/// Pairs arrays from what is surely the same to what is not: near numbers under related names, the same numbers under any name,
+/// related names alone, and last the results of both.
+Pairings pair_arrays(const Graph& a, const Graph& b);
 
 } // namespace attn::diff

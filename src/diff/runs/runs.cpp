@@ -5,14 +5,20 @@
 #include "pairing.hpp"
 #include "../read.hpp"
 
+#include "attn/files/file.hpp"
+#include "attn/files/json_file.hpp"
+#include "attn/files/npz.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <array>
 #include <string_view>
-#include <optional>
+#include <system_error>
 #include <utility>
 
 namespace attn::diff {
@@ -21,239 +27,397 @@ namespace {
 /// The shortest type that holds all numbers, where they tell of it: whole numbers and few digits are of any type.
 NumberType type_of(const Array& array)
 {
+    constexpr std::size_t enough = 4; // different numbers; a mask of -10000 is of any type
     const auto needs_digits = [](NumberType type, double number) {
         int exponent = 0;
         const double digits = std::ldexp(std::frexp(number, &exponent), digits_of(type) / 2);
         return std::isfinite(number) && digits != std::trunc(digits);
     };
-    for (const NumberType type : {NumberType::bfloat16, NumberType::float16, NumberType::float32})
-        if (std::ranges::all_of(array.values, [type](double number) { return is_exactly(type, number); }))
-            return std::ranges::any_of(array.values, [&](double number) { return needs_digits(type, number); })
-                       ? type
-                       : NumberType::float64;
-    return NumberType::float64;
-}
-
-NumberType shorter(NumberType left, NumberType right) { return roundoff_of(left) > roundoff_of(right) ? left : right; }
-
-/// What roundings alone can do to an array, over its root mean square: to its numbers, and to the sums that they are.
-double roundings_of(NumberType type)
-{
-    constexpr double of_the_number = 4, of_the_sum = 64;
-    const NumberType summed = type == NumberType::float64 ? type : NumberType::float32; // as kernels of 16 bits do
-    return of_the_number * roundoff_of(type) + of_the_sum * roundoff_of(summed);
-}
-
-std::string part_text(const View& view, const Shape& shape, const char* run)
-{
-    if (view.axes.empty())
-        return "";
-    std::vector<std::string> slices(view.array->rank(), ":");
-    bool is_part = false;
-    for (std::size_t i = 0; i < view.shape.size(); ++i) {
-        const std::size_t axis = view.axes[i];
-        if (axis >= slices.size() || shape[axis] == view.shape[i])
+    if (array.type != ElementType::real)
+        return NumberType::float64;
+    for (const NumberType type : {NumberType::bfloat16, NumberType::float16, NumberType::float32}) {
+        if (!std::ranges::all_of(array.values, [type](double number) { return is_exactly(type, number); }))
             continue;
-        is_part = true;
-        const std::size_t begin = view.offsets[i], end = begin + view.shape[i];
-        slices[axis] = fmt::format("{}:{}", begin, end);
+        std::set<double> telling;
+        for (std::size_t i = 0; i < array.size() && telling.size() < enough; ++i)
+            if (needs_digits(type, array.values[i]))
+                telling.insert(std::abs(array.values[i]));
+        return telling.size() >= std::min(enough, array.size()) && !telling.empty() ? type : NumberType::float64;
     }
-    return is_part ? fmt::format("[{}] of {}", fmt::join(slices, ", "), run) : "";
-}
-
-std::string part_text(const Aligned& both)
-{
-    const std::string a = part_text(both.a, both.a.array->shape, "A"), b = part_text(both.b, both.b.array->shape, "B");
-    return a.empty() || b.empty() ? a + b : a + ", " + b;
+    return NumberType::float64;
 }
 
 /// How far off what was computed so far is.
 struct Off {
     double rms = 0, largest = 0;
-    bool is_different = false;
+    bool is_different = false, is_unclear = false;
 
     void take(const Off& other)
     {
         rms = std::max(rms, other.rms);
         largest = std::max(largest, other.largest);
         is_different = is_different || other.is_different;
+        is_unclear = is_unclear || other.is_unclear;
     }
+};
+
+// ------------------------------------------------------------------------------------------------ what is off
+
+/// A run, and what was found of each of its arrays.
+struct Side {
+    Side(const RecordedRun& run, char letter) : graph(run), name(letter), pairs(graph.size()), off(graph.size()) {}
+
+    /// What lies between an array and those before it that have a partner; and the last of these.
+    struct Before {
+        std::set<std::size_t> unpaired;
+        std::optional<std::size_t> last;
+    };
+    Before before(std::size_t node) const
+    {
+        Before found;
+        std::vector<std::size_t> open{node};
+        while (!open.empty()) {
+            const std::size_t at = open.back();
+            open.pop_back();
+            std::vector<std::size_t> reads = graph.reads[at];
+            if (!graph.knows_reads && at > 0)
+                reads = {at - 1};
+            for (const std::size_t read : reads)
+                if (!pairs[read].empty())
+                    found.last = std::max(found.last.value_or(0), read);
+                else if (found.unpaired.insert(read).second)
+                    open.push_back(read);
+        }
+        return found;
+    }
+
+    Graph graph;
+    char name;
+    std::vector<std::vector<std::size_t>> pairs; ///< that each array is in
+    std::vector<std::optional<Off>> off;
+    std::vector<bool> is_ok = {}; ///< the same as in the other run, or all that was computed from it is
 };
 
 class Judge {
 public:
-    Judge(const RecordedRun& a, const RecordedRun& b, RunsDiff& result) : a_(a), b_(b), result_(result)
+    Judge(const RecordedRun& a, const RecordedRun& b) : a_(a, 'A'), b_(b, 'B')
     {
-        knows_reads_ = std::ranges::any_of(b.origins, [](const auto& one) { return one.second.knows_reads; }) &&
-                       std::ranges::any_of(a.origins, [](const auto& one) { return one.second.knows_reads; });
-    }
-
-    void judge(const Pairing& pairing)
-    {
-        RunPair& pair = result_.pairs.emplace_back();
-        pair.a = a_.arrays[pairing.a].first;
-        pair.b = b_.arrays[pairing.b].first;
-        pair.how = pairing.how;
-        pair.a_origin = origin_of(a_, pair.a);
-        pair.b_origin = origin_of(b_, pair.b);
-        const Off before = knows_reads_ ? off_of_operands(pair) : all_before_;
-        Off now;
-        if (pairing.aligned)
-            now = judge_numbers(pair, *pairing.aligned, before);
-        else {
-            pair.is_shape_wrong = true;
-            pair.likeness = Likeness::different;
-            now.is_different = true;
+        Pairings found = pair_arrays(a_.graph, b_.graph);
+        pairings_ = std::move(found.pairs);
+        result_.is_search_cut = found.is_search_cut;
+        for (std::size_t k = 0; k < pairings_.size(); ++k) {
+            a_.pairs[pairings_[k].a].push_back(k);
+            b_.pairs[pairings_[k].b].push_back(k);
         }
-        pair.follows = pair.likeness == Likeness::different && before.is_different;
-        off_by_a_[pair.a].take(now);
-        off_by_b_[pair.b].take(now);
-        all_before_.take(now);
     }
 
-    /// What the first ones that differ were computed from that the other run doesn't have: the difference can be there.
-    void find_unshared()
+    RunsDiff judged()
     {
-        for (RunPair& pair : result_.pairs)
-            if (pair.likeness == Likeness::different && !pair.follows) {
-                add_unshared('A', a_, pair.a, &RunPair::a, pair.unshared);
-                add_unshared('B', b_, pair.b, &RunPair::b, pair.unshared);
-            }
-    }
-
-    /// A difference that nothing follows from: minus infinity, and a number that is large enough.
-    void find_effects()
-    {
-        if (!knows_reads_)
-            return;
-        for (RunPair& pair : result_.pairs) {
-            if (pair.likeness != Likeness::different || pair.is_shape_wrong)
-                continue;
-            bool is_read = false, is_felt = false;
-            for (const RunPair& later : result_.pairs)
-                if (reads(a_, later.a, pair.a) && reads(b_, later.b, pair.b)) {
-                    is_read = true;
-                    is_felt = is_felt || later.likeness == Likeness::different;
-                }
-            pair.has_effect = !is_read || is_felt;
-        }
+        for (const Pairing& pairing : pairings_)
+            judge(pairing);
+        find_effects();
+        for (Side* side : {&a_, &b_})
+            judge_results(*side);
+        find_undecided();
+        find_between();
+        for (const Side* side : {&a_, &b_})
+            for (std::size_t i = 0; i < side->graph.size(); ++i)
+                if (side->pairs[i].empty())
+                    (side == &a_ ? result_.only_a : result_.only_b).push_back(side->graph.name(i));
+        return std::move(result_);
     }
 
 private:
-    Off judge_numbers(RunPair& pair, const Aligned& both, const Off& before)
+    void judge(const Pairing& pairing)
+    {
+        RunPair& pair = result_.pairs.emplace_back();
+        pair.a = a_.graph.name(pairing.a);
+        pair.b = b_.graph.name(pairing.b);
+        pair.how = pairing.how;
+        if (const Origin* origin = a_.graph.origin(pairing.a))
+            pair.a_origin = *origin;
+        if (const Origin* origin = b_.graph.origin(pairing.b))
+            pair.b_origin = *origin;
+        Off before = all_before_;
+        if (a_.graph.knows_reads && b_.graph.knows_reads) {
+            before = operands(a_, pairing.a);
+            before.take(operands(b_, pairing.b));
+        }
+        Off now{.is_different = true};
+        if (pairing.aligned)
+            now = judge_numbers(pair, pairing, before);
+        else
+            pair.is_shape_wrong = true;
+        if (now.is_different)
+            pair.likeness = Likeness::different;
+        pair.follows = now.is_different && before.is_different;
+        for (auto* off : {&a_.off[pairing.a], &b_.off[pairing.b]}) {
+            *off = off->value_or(Off{});
+            (*off)->take(now);
+        }
+        all_before_.take(now);
+    }
+
+    Off judge_numbers(RunPair& pair, const Pairing& pairing, const Off& before)
     {
         constexpr double growth = 8; // of what the operands are off by, in one step
         constexpr double peak = 8;   // the largest of many roundings over their root mean square
+        constexpr double steps = 16; // more of them than one, where what lies between was not compared
+        const Aligned& both = *pairing.aligned;
         const Apart apart = measure(both);
-        pair.part = part_text(both);
+        const std::string a_part = both.a.part_text("A"), b_part = both.b.part_text("B");
+        pair.part = a_part.empty() || b_part.empty() ? a_part + b_part : a_part + ", " + b_part;
         if (apart.count == 0)
             return {};
         pair.off = apart.off();
         pair.largest = apart.largest;
-        pair.a_worst = index_in(both.a, apart.worst);
-        pair.b_worst = index_in(both.b, apart.worst);
-        pair.a_value = value_at(both.a, apart.worst);
-        pair.b_value = value_at(both.b, apart.worst);
+        pair.a_worst = index_at(apart.a_worst, both.a.array->shape);
+        pair.b_worst = index_at(apart.b_worst, both.b.array->shape);
+        pair.a_value = both.a.array->values[apart.a_worst];
+        pair.b_value = both.b.array->values[apart.b_worst];
         if (apart.differing == 0)
-            return {};
-        const bool is_counted = both.a.array->type != ElementType::real && both.b.array->type != ElementType::real;
-        type_ = shorter(type_, shorter(type_of(*both.a.array), type_of(*both.b.array)));
+            return {.is_unclear = before.is_unclear};
+        const bool is_counted = both.a.array->type != ElementType::real;
+        bool is_unseen = false;
+        double operand_size = 0;
+        type_ = shorter(type_, shorter(a_.graph.types[pairing.a], b_.graph.types[pairing.b]));
+        for (const auto& [side, node] : {std::pair(&a_, pairing.a), std::pair(&b_, pairing.b)}) {
+            for (const std::size_t one : side->before(node).unpaired) {
+                is_unseen = is_unseen || side->graph.array(one).type == ElementType::real;
+                type_ = shorter(type_, side->graph.types[one]);
+            }
+            for (const std::size_t read : side->graph.reads[node])
+                operand_size = std::max(operand_size, size_of(side->graph.array(read).values));
+        }
         result_.type = type_;
+        const bool is_alone = a_.graph.is_input(pairing.a) || b_.graph.is_input(pairing.b);
         const double roundings = roundings_of(type_);
-        const bool is_nothing_else = apart.is_finite && apart.rms <= roundings * operand_size(pair);
+        const bool is_nothing_else = apart.is_finite && apart.rms > 0 && apart.rms <= roundings * operand_size;
         pair.allowed = is_counted ? 0 : is_nothing_else ? 2 : roundings + growth * before.rms;
-        const bool is_within =
-            apart.off() <= pair.allowed && apart.largest <= peak * roundings + peak * growth * before.largest;
-        const bool is_rounding = !is_counted && apart.is_finite && (is_nothing_else || is_within);
-        pair.likeness = is_rounding ? Likeness::rounding : Likeness::different;
-        return {.rms = is_rounding ? apart.off() : 0,
-                .largest = is_rounding ? apart.largest : 0,
-                .is_different = !is_rounding};
+        const double largest = peak * roundings + peak * growth * before.largest;
+        const auto is_within = [&](double times) {
+            return apart.off() <= times * pair.allowed && apart.largest <= times * largest;
+        };
+        const double far = is_alone    ? std::max(steps, roundings_of(NumberType::bfloat16) / pair.allowed)
+                           : is_unseen ? steps
+                                       : 1;
+        if (is_counted || !apart.is_finite || !(is_nothing_else || is_within(far)))
+            return {.is_different = true};
+        const bool is_rounding = is_nothing_else || is_within(1);
+        pair.likeness = is_rounding && !before.is_unclear ? Likeness::rounding : Likeness::undecided;
+        if (is_nothing_else) // which is small beside what it was computed from, and so beside what follows
+            return {.rms = roundings, .largest = roundings, .is_unclear = before.is_unclear};
+        return {.rms = apart.off(), .largest = apart.largest, .is_unclear = pair.likeness == Likeness::undecided};
     }
 
-    void add_unshared(char run, const RecordedRun& arrays, const std::string& name, std::string RunPair::*own,
-                      std::vector<Unshared>& unshared) const
-    {
-        for (const std::string& read : reads_of(arrays, name))
-            if (std::ranges::find(result_.pairs, read, own) == result_.pairs.end())
-                unshared.push_back({run, read, origin_of(arrays, read)});
-    }
-
-    static double value_at(const View& view, std::size_t place)
-    {
-        const Shape index = index_at(place, view.shape);
-        std::size_t offset = view.begin;
-        for (std::size_t i = 0; i < index.size(); ++i)
-            offset += index[i] * view.strides[i];
-        return view.array->values[offset];
-    }
-
-    static std::optional<Origin> origin_of(const RecordedRun& run, const std::string& name)
-    {
-        const auto found = run.origins.find(name);
-        return found == run.origins.end() ? std::nullopt : std::optional(found->second);
-    }
-
-    /// What an array was computed from is off by, in both runs.
-    Off off_of_operands(const RunPair& pair)
+    /// What an array's operands are off by; where one has no partner, what its own are.
+    static Off operands(Side& side, std::size_t node)
     {
         Off off;
-        for (const std::string& read : reads_of(a_, pair.a))
-            off.take(off_by(a_, off_by_a_, read));
-        for (const std::string& read : reads_of(b_, pair.b))
-            off.take(off_by(b_, off_by_b_, read));
+        for (const std::size_t read : side.graph.reads[node]) {
+            if (!side.off[read])
+                side.off[read] = operands(side, read);
+            off.take(*side.off[read]);
+        }
         return off;
     }
 
-    /// That of an array; where it has no pair, of those that it was computed from.
-    Off off_by(const RecordedRun& run, std::map<std::string, Off>& known, const std::string& name)
+    bool is_same(std::size_t pair) const { return result_.pairs[pair].likeness <= Likeness::rounding; }
+
+    // -------------------------------------------------------------------------------------- what matters
+
+    /// A difference is of no account where all that was computed from it is the same, in both runs.
+    void find_effects()
     {
-        if (const auto found = known.find(name); found != known.end())
-            return found->second;
-        Off& off = known[name]; // so that what reads itself ends
-        Off found;
-        for (const std::string& read : reads_of(run, name))
-            found.take(off_by(run, known, read));
-        return off = found;
+        const auto all_readers_ok = [](const Side& side, std::size_t node) {
+            const std::vector<std::size_t>& readers = side.graph.readers[node];
+            return side.graph.knows_reads && !side.graph.is_result(node) &&
+                   std::ranges::all_of(readers, [&](std::size_t reader) { return bool(side.is_ok[reader]); });
+        };
+        for (Side* side : {&a_, &b_}) {
+            side->is_ok.assign(side->graph.size(), false);
+            for (std::size_t i = side->graph.size(); i-- > 0;) {
+                const std::vector<std::size_t>& pairs = side->pairs[i];
+                const bool is_equal =
+                    !pairs.empty() && std::ranges::all_of(pairs, [&](std::size_t pair) { return is_same(pair); });
+                side->is_ok[i] = is_equal || all_readers_ok(*side, i);
+            }
+        }
+        for (std::size_t k = 0; k < pairings_.size(); ++k)
+            if (!is_same(k) && all_readers_ok(a_, pairings_[k].a) && all_readers_ok(b_, pairings_[k].b))
+                result_.pairs[k].likeness = Likeness::without_effect;
     }
 
-    /// The largest root mean square of the arrays that one was computed from, in A.
-    double operand_size(const RunPair& pair) const
+    void judge_results(Side& side)
     {
-        double size = 0;
-        for (const std::string& read : reads_of(a_, pair.a))
-            for (const auto& [name, array] : a_.arrays)
-                if (name == read)
-                    size = std::max(size, root_mean_square(array));
-        return size;
+        const Graph& graph = side.graph;
+        const char other = side.name == 'A' ? 'B' : 'A';
+        for (const std::size_t node : graph.results) {
+            if (side.pairs[node].empty() && is_by_product(side, node))
+                continue;
+            RunResult& result = result_.results.emplace_back(RunResult{side.name, graph.name(node), false});
+            const std::string what = fmt::format("{} of {}", result.name, side.name);
+            if (side.pairs[node].empty()) {
+                why(fmt::format(
+                    "{} is a result that has no partner in {}: give it the name that it has there, record what "
+                    "ended early to its end, or leave it out of the run",
+                    what, other));
+                continue;
+            }
+            result.is_compared = true;
+            const bool is_odd = std::ranges::any_of(side.pairs[node], [&](std::size_t k) { return is_odd_result(k); });
+            if (is_odd)
+                why(fmt::format(
+                    "{} has the numbers of {} in another order or at another place, and no input shows which "
+                    "is right: record the inputs",
+                    what, other));
+            if (ends_early(side, node))
+                why(fmt::format("{} ends later than what {} has of it, {}: record both to the end, or give both the "
+                                "same tokens",
+                                what, other, result_.pairs[side.pairs[node].back()].part));
+        }
     }
 
-    static double root_mean_square(const Array& array)
+    /// True for a result whose numbers are those of the other run, but not where they should be.
+    bool is_odd_result(std::size_t k)
     {
-        double squares = 0;
-        for (const double number : array.values)
-            squares += std::isfinite(number) ? number * number : 0;
-        return array.values.empty() ? 0 : std::sqrt(squares / static_cast<double>(array.size()));
+        RunPair& pair = result_.pairs[k];
+        const Pairing& pairing = pairings_[k];
+        const bool is_reordered =
+            pair.likeness == Likeness::different && pairing.aligned &&
+            Search().is_reordered(a_.graph.array(pairing.a), b_.graph.array(pairing.b), 8 * roundings_of(type_));
+        if (is_reordered)
+            pair.likeness = Likeness::undecided;
+        return is_reordered || (pairing.is_odd && is_same(k));
     }
 
-    static const std::vector<std::string>& reads_of(const RecordedRun& run, const std::string& name)
+    /// One of several arrays that a call returned, where the run went on with another.
+    static bool is_by_product(const Side& side, std::size_t node)
     {
-        static const std::vector<std::string> none;
-        const auto found = run.origins.find(name);
-        return found == run.origins.end() ? none : found->second.reads;
+        const Origin* own = side.graph.origin(node);
+        for (std::size_t i = 0; i < side.graph.size() && own != nullptr; ++i) {
+            const Origin* other = side.graph.origin(i);
+            if (i != node && other != nullptr && other->line == own->line && other->file == own->file &&
+                other->function == own->function && side.graph.reads[i] == side.graph.reads[node] &&
+                !side.graph.reads[i].empty() && !side.graph.is_result(i) && side.is_ok[i])
+                return true;
+        }
+        return false;
     }
 
-    static bool reads(const RecordedRun& run, const std::string& name, const std::string& read)
+    /// Along an axis: from where to where an array was compared.
+    struct Stretch {
+        std::size_t size, begin, end;
+        bool operator==(const Stretch&) const = default;
+    };
+
+    /// What was compared of an array; nothing where it was compared with several, none of which has all of that.
+    std::vector<Stretch> compared(const Side& side, std::size_t node, bool with_several) const
     {
-        const std::vector<std::string>& all = reads_of(run, name);
-        return std::ranges::find(all, read) != all.end();
+        const Shape& shape = side.graph.array(node).shape;
+        std::vector<Stretch> all;
+        std::size_t most = 0;
+        std::set<std::size_t> covered;
+        for (const std::size_t size : shape)
+            all.push_back({size, size, 0});
+        for (const std::size_t k : side.pairs[node]) {
+            std::size_t count = 0;
+            if (pairings_[k].aligned)
+                pairings_[k].aligned->each([&](std::size_t a, std::size_t b) {
+                    const std::size_t place = side.name == 'A' ? a : b;
+                    const Shape index = index_at(place, shape);
+                    for (std::size_t i = 0; i < index.size(); ++i) {
+                        all[i].begin = std::min(all[i].begin, index[i]);
+                        all[i].end = std::max(all[i].end, index[i] + 1);
+                    }
+                    covered.insert(place);
+                    ++count;
+                    return true;
+                });
+            most = std::max(most, count);
+        }
+        return with_several || most == covered.size() ? all : std::vector<Stretch>{};
     }
 
-    const RecordedRun &a_, &b_;
-    RunsDiff& result_;
-    bool knows_reads_ = false;
+    /// True where the end of a result was not compared, and no input shows that this run was given so much more than the other.
+    bool ends_early(const Side& side, std::size_t node) const
+    {
+        for (const Stretch& part : compared(side, node, true)) {
+            if (part.end == part.size || part.end == 0)
+                continue;
+            bool is_given = false;
+            for (std::size_t i = 0; i < side.graph.size() && !is_given; ++i)
+                if ((side.graph.is_input(i) || side.graph.array(i).type == ElementType::integer) &&
+                    !side.graph.is_result(i)) {
+                    const std::vector<Stretch> given = compared(side, i, false);
+                    is_given = std::ranges::find(given, part) != given.end();
+                }
+            if (!is_given)
+                return true;
+        }
+        return false;
+    }
+
+    void why(std::string text) { result_.why_undecided.push_back(std::move(text)); }
+
+    void find_undecided()
+    {
+        if (pairings_.empty())
+            result_.why_undecided = {
+                "nothing in common: no array of one has a name or the numbers of one of the other"};
+        for (const RunPair& pair : result_.pairs)
+            if (pair.likeness == Likeness::undecided && !pair.follows)
+                why(fmt::format(
+                    "{} is off by {:.3g} of its size, and what lies before it was not compared: roundings can do "
+                    "{:.2g} in one step; record what lies between",
+                    pair.a, pair.off, pair.allowed));
+        const auto left = [](const Side& side) {
+            std::vector<std::string> names;
+            for (std::size_t i = 0; i < side.graph.size(); ++i)
+                if (side.pairs[i].empty() && side.graph.array(i).type == ElementType::real)
+                    names.push_back(side.graph.name(i));
+            return names;
+        };
+        const std::vector<std::string> only_a = left(a_), only_b = left(b_);
+        if (!(a_.graph.knows_reads && b_.graph.knows_reads) && !only_a.empty() && !only_b.empty())
+            why(fmt::format(
+                "{} of A and {} of B have no partner, and which of them are results is not known: give both "
+                "the same name, or leave them out",
+                fmt::join(only_a, ", "), fmt::join(only_b, ", ")));
+        for (const Side* side : {&a_, &b_})
+            if (!side->graph.run.incomplete.empty())
+                why(fmt::format("{} is incomplete: {}", side->name, side->graph.run.incomplete));
+    }
+
+    void find_between()
+    {
+        const RunPair* first = result_.first_different();
+        if (first == nullptr)
+            return;
+        RunPair& pair = result_.pairs[static_cast<std::size_t>(first - result_.pairs.data())];
+        const Pairing& pairing = pairings_[static_cast<std::size_t>(first - result_.pairs.data())];
+        Between between{"", pair.b_origin ? pair.b : pair.a, std::nullopt,
+                        pair.b_origin.value_or(pair.a_origin.value_or(Origin{}))};
+        for (const auto& [side, node] : {std::pair(&a_, pairing.a), std::pair(&b_, pairing.b)}) {
+            const Side::Before before = side->before(node);
+            for (const std::size_t one : before.unpaired) {
+                const Origin* origin = side->graph.origin(one);
+                pair.unshared.push_back(
+                    {side->name, side->graph.name(one), origin ? std::optional(*origin) : std::nullopt});
+            }
+            if (const Origin* origin = before.last ? side->graph.origin(*before.last) : nullptr) {
+                between.last_name = side->graph.name(*before.last);
+                between.last_same = *origin;
+            }
+        }
+        if (!pair.unshared.empty() && (pair.b_origin || pair.a_origin))
+            result_.between = std::move(between);
+    }
+
+    Side a_, b_;
+    std::vector<Pairing> pairings_;
+    RunsDiff result_;
     NumberType type_ = NumberType::float64; ///< the shortest so far
-    std::map<std::string, Off> off_by_a_, off_by_b_;
     Off all_before_;
 };
 
@@ -297,21 +461,59 @@ std::vector<LayerGrowth> growth_of(const std::vector<RunPair>& pairs, std::strin
     return most == by_prefix.end() || most->second.size() < 2 ? std::vector<LayerGrowth>{} : most->second;
 }
 
-std::vector<std::string> names_without(const RecordedRun& run, const std::vector<RunPair>& pairs,
-                                       std::string RunPair::*name)
+} // namespace
+
+Graph::Graph(const RecordedRun& recorded) : run(recorded), reads(size()), readers(size())
 {
-    std::vector<std::string> names;
-    for (const auto& [own, array] : run.arrays)
-        if (std::ranges::find(pairs, own, name) == pairs.end())
-            names.push_back(own);
-    return names;
+    std::map<std::string_view, std::size_t> places;
+    bool all_known = size() > 0;
+    for (std::size_t i = 0; i < size(); ++i) {
+        const Origin* from = origin(i);
+        all_known = all_known && from != nullptr && from->knows_reads;
+        for (const std::string& read : from == nullptr ? std::vector<std::string>{} : from->reads)
+            if (const auto found = places.find(read); found != places.end())
+                reads[i].push_back(found->second);
+        places.emplace(name(i), i);
+        types.push_back(type_of(array(i)));
+        types_so_far.push_back(i == 0 ? types[0] : shorter(types[i], types_so_far[i - 1]));
+    }
+    knows_reads = all_known && std::ranges::any_of(reads, [](const auto& one) { return !one.empty(); });
+    for (std::size_t i = 0; i < size(); ++i)
+        for (const std::size_t read : reads[i])
+            readers[read].push_back(i);
+    for (const std::string& result : run.results)
+        if (const auto found = places.find(result); found != places.end())
+            results.push_back(found->second);
+    if (!results.empty() || size() == 0)
+        return;
+    for (std::size_t i = 0; i + 1 < size(); ++i)
+        if (knows_reads && readers[i].empty() && array(i).type == ElementType::real)
+            results.push_back(i);
+    results.push_back(size() - 1);
 }
 
-} // namespace
+const Origin* Graph::origin(std::size_t i) const
+{
+    const auto found = run.origins.find(name(i));
+    return found == run.origins.end() ? nullptr : &found->second;
+}
+
+bool Graph::is_result(std::size_t i) const { return std::ranges::find(results, i) != results.end(); }
+
+double roundings_of(NumberType type)
+{
+    constexpr double of_the_number = 4, of_the_sum = 64;
+    const NumberType summed = type == NumberType::float64 ? type : NumberType::float32; // as kernels of 16 bits do
+    return of_the_number * roundoff_of(type) + of_the_sum * roundoff_of(summed);
+}
+
+NumberType shorter(NumberType left, NumberType right) { return roundoff_of(left) > roundoff_of(right) ? left : right; }
 
 std::string_view name_of(Likeness likeness)
 {
-    return likeness == Likeness::equal ? "bits equal" : likeness == Likeness::rounding ? "rounding" : "different";
+    constexpr std::array<std::string_view, 5> names{"bits equal", "rounding", "without effect", "undecided",
+                                                    "different"};
+    return names.at(static_cast<std::size_t>(likeness));
 }
 
 RecordedRun read_run(const std::filesystem::path& path)
@@ -319,19 +521,21 @@ RecordedRun read_run(const std::filesystem::path& path)
     RecordedRun run;
     read_each_array(path,
                     [&](const std::string& name, Array array) { run.arrays.emplace_back(name, std::move(array)); });
-    run.origins = read_listing(path).origins;
+    Listing listing = read_listing(path);
+    run.origins = std::move(listing.origins);
+    run.results = std::move(listing.results);
+    run.incomplete = std::move(listing.incomplete);
     return run;
 }
 
 const RunPair* RunsDiff::first_different() const
 {
-    const auto is_first = [](const RunPair& pair) {
-        return pair.likeness == Likeness::different && !pair.follows && pair.has_effect;
-    };
-    auto found = std::ranges::find_if(pairs, is_first);
-    if (found == pairs.end())
-        found = std::ranges::find(pairs, Likeness::different, &RunPair::likeness);
-    return found == pairs.end() ? nullptr : &*found;
+    for (const Likeness likeness : {Likeness::different, Likeness::undecided})
+        for (const bool follows : {false, true})
+            for (const RunPair& pair : pairs)
+                if (pair.likeness == likeness && pair.follows == follows)
+                    return &pair;
+    return nullptr;
 }
 
 std::size_t RunsDiff::count(Likeness likeness) const
@@ -339,20 +543,19 @@ std::size_t RunsDiff::count(Likeness likeness) const
     return static_cast<std::size_t>(std::ranges::count(pairs, likeness, &RunPair::likeness));
 }
 
-bool RunsDiff::passed() const { return !pairs.empty() && count(Likeness::different) == 0; }
+Likeness RunsDiff::verdict() const
+{
+    return count(Likeness::different) > 0           ? Likeness::different
+           : !why_undecided.empty()                 ? Likeness::undecided
+           : count(Likeness::equal) == pairs.size() ? Likeness::equal
+                                                    : Likeness::rounding;
+}
+
+bool RunsDiff::passed() const { return verdict() <= Likeness::rounding; }
 
 RunsDiff compare_runs(const RecordedRun& a, const RecordedRun& b)
 {
-    RunsDiff result;
-    const Pairings pairings = pair_arrays(a, b);
-    result.is_search_cut = pairings.is_search_cut;
-    Judge judge(a, b, result);
-    for (const Pairing& pairing : pairings.pairs)
-        judge.judge(pairing);
-    judge.find_unshared();
-    judge.find_effects();
-    result.only_a = names_without(a, result.pairs, &RunPair::a);
-    result.only_b = names_without(b, result.pairs, &RunPair::b);
+    RunsDiff result = Judge(a, b).judged();
     // the shorter run has no names of calls and steps
     result.layers = growth_of(result.pairs, a.arrays.size() <= b.arrays.size() ? &RunPair::a : &RunPair::b);
     return result;
