@@ -30,12 +30,16 @@ def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[s
                       of an installed model
     backward          the loss of what the call returns: where the forward pass is right, the gradients of its weights and arguments are
                       compared with those of the reference
-    A function of your own is checked by check(mine, "attention", causal=True): see check_function().
+    A function of your own, or a module of queries, keys and values, is checked by check(mine, "attention", causal=True): see
+    check_function().
 
     raises            Error where nothing of the module is known, with what there is
     """
-    if not hasattr(model, "state_dict") and callable(model) and arguments and isinstance(arguments[0], str):
-        return check_function(model, *arguments, **named)
+    if callable(model) and arguments and isinstance(arguments[0], str):
+        for name, value in (("module", module), ("own", own)):
+            if value is not None:
+                raise Error(f"{name} has no effect where a function is checked")
+        return check_function(model, *arguments, backward=backward, **named)
     if not hasattr(model, "state_dict") or not callable(model):
         raise Error(f"{type(model).__name__} is no module of PyTorch: run() and Trace.diff() compare arrays")
     folder = OwnFolder()
