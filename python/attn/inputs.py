@@ -113,9 +113,11 @@ def draw_mask(case: Case, random: np.random.Generator, causal: str | None) -> Ar
 # shape of another kind, so that none is taken for it.
 FIRST = (Case(4, 4, 3), Case(3, 5, 4), Case(2, 1, 3), Case(9, 9, 16))
 
-# Scores that are large, of both signs and equal, also over several tiles of keys; what a row's largest score is changes from tile to tile.
-SCORES = (Case(4, 4, 3, "below", FAR), Case(4, 4, 3, "far", FAR), Case(3, 6, 4, "plain", MEDIUM), Case(4, 6, 4, "ties"), Case(3, 6, 4, "ties", FAR),
-          Case(3, 40, 4, "below", FAR, heads=(2, 2)), Case(2, 130, 4, "far", FAR, heads=(2, 2)), Case(3, 140, 4, "plain", MEDIUM, heads=(2, 2)))
+# Scores that are large, of both signs and equal.
+SCORES = (Case(4, 4, 3, "below", FAR), Case(4, 4, 3, "far", FAR), Case(3, 6, 4, "plain", MEDIUM), Case(4, 6, 4, "ties"), Case(3, 6, 4, "ties", FAR))
+
+# The same over several tiles of keys: the largest score of a row changes from tile to tile.
+TILES = (Case(3, 40, 4, "below", FAR, heads=(2, 2)), Case(2, 130, 4, "far", FAR, heads=(2, 2)), Case(3, 140, 4, "plain", MEDIUM, heads=(2, 2)))
 
 # Fewest of each; more queries than keys; widths, odd ones among them; heads.
 SMALL = (Case(1, 1, 2, heads=(4, 4)), Case(1, 5, 4, heads=(1, 1), batch=3), Case(5, 3, 4, heads=(2, 2)), Case(17, 2, 8, heads=(2, 2)),
@@ -159,8 +161,8 @@ def cases(axes: str, mask_axes: Sequence[str], dtypes: Sequence[str], kv_heads: 
     more = tuple(replace(case, mask_axes=mask_axes[i % len(mask_axes)]) for i, case in enumerate(MASKED)) if mask_axes else ()
     masked = MASKED_FIRST if "nm" in mask_axes else ()
     far = HALF if np.finfo(dtypes[0]).max < FAR ** 2 else FAR
-    found = (fitted(case, axes, kv_heads, far) for case in (*FIRST, *overflowing, *SCORES[:2], *masked, *each, *SCORES[2:], *more, *SMALL, *OTHERS,
-                                                            *SHARED, *KEYS, *QUERIES))
+    found = (fitted(case, axes, kv_heads, far) for case in (*FIRST, *overflowing, *SCORES[:2], *masked, *each, *SCORES[2:], *SMALL, *OTHERS,
+                                                            *SHARED, *more, *KEYS, *TILES, *QUERIES))
     return iter(dict.fromkeys(found))
 
 
