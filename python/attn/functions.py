@@ -30,7 +30,7 @@ MOST_DIAGNOSED = 5  # inputs that show something wrong, in the search for one th
 def check_function(function: Callable[..., Any], what: str, *, causal: bool | str = False, mask: str | None = None, hidden: str | None = None,
                    bias: str | None = None, mask_axes: str | None = None, axes: int | None = None, layout: str | None = None,
                    kv_heads: int | None = None, like: Callable[[Array], Any] | str | None = None, dtype: str | None = None,
-                   sinks: str | None = None, lse: bool = False, backward: Callable[[Any], Any] | None = None, seed: int = 0,
+                   sinks: str | None = None, lse: bool = False, max_tokens: int | None = None, backward: Callable[[Any], Any] | None = None, seed: int = 0,
                    **options: Any) -> Report:
     """Calls function(queries, keys, values) with inputs that tell mistakes apart, and says which it makes, on the first that shows it.
 
@@ -52,6 +52,7 @@ def check_function(function: Callable[..., Any], what: str, *, causal: bool | st
     dtype      of the arguments: "float64", "float32", "float16" or "bfloat16"
     sinks      the name of its argument that has one more score for each head, whose weight is dropped
     lse        its second result is log(sum(exp(scores))) of each query
+    max_tokens it takes no more queries, and no more keys
     backward   the loss of what it returns, in PyTorch or JAX: the gradients of queries, keys and values are compared, too
     options    flags of attn run attention that say what it should compute: scale=1, softcap=50
     raises     Error where it fails, or returns something else, with the sizes that it was called with
@@ -65,6 +66,8 @@ def check_function(function: Callable[..., Any], what: str, *, causal: bool | st
         raise Error(f"{unknown[0]} is not expected: what a function should compute is said by {', '.join(OPTIONS)}, and by the arguments of check_function()")
     if kv_heads is not None and kv_heads < 1:
         raise Error(f"kv_heads is {kv_heads}, expected how many heads keys and values have, 1 or more")
+    if max_tokens is not None and max_tokens < 9:
+        raise Error(f"max_tokens is {max_tokens}, expected 9 or more")
     if lse and sinks:
         raise Error("lse=True with sinks can't be checked: some count the sink in the sum, some don't")
     senses = [(sense, name) for sense, name in (("mask", mask), ("hidden", hidden), ("bias", bias)) if name is not None]
@@ -75,7 +78,7 @@ def check_function(function: Callable[..., Any], what: str, *, causal: bool | st
     letters = axes_of(axes, layout)
     if kv_heads is not None and "h" not in letters:
         raise Error(f"kv_heads has no effect: {shape_text(letters)} has no heads; say axes=4 or layout=\"bnhd\"")
-    form = Form(letters, {False: None, True: "causal", "top-left": "causal-top-left"}[causal], *(senses or [(None, None)])[0], sinks, lse, kv_heads,
+    form = Form(letters, {False: None, True: "causal", "top-left": "causal-top-left"}[causal], *(senses or [(None, None)])[0], sinks, lse, kv_heads, max_tokens,
                 *maker(like or ("torch" if hasattr(function, "state_dict") else "numpy"), dtype), options)
     for name in (form.name, sinks):
         if name is not None:
@@ -158,6 +161,7 @@ class Form:
     sinks: str | None
     lse: bool
     kv_heads: int | None
+    max_tokens: int | None
     make: Callable[[Array], Any]
     dtype: str  # that the arguments have
     options: Mapping[str, Any]
@@ -379,15 +383,16 @@ class Check:
                 if first is not None:
                     break  # what is wrong before says more
                 reason = EMPTY if trial.is_empty.any() else case.optional
-                if reason is None or reason == GROUPS and self.form.kv_heads is not None:
-                    raise
+                has_equal_heads = any(case.heads[0] == case.heads[1] for case in self.right)  # else they are not what kv_heads asks for
+                if reason is None or reason == GROUPS and not has_equal_heads:
+                    raise Error(f"{error}; where it takes no more, say max_tokens={most_tokens(self.right)}" if max(case.n, case.m) > 9 else str(error)) from error
                 self.refused.setdefault(reason, str(error))
                 continue
             if report is None:
                 self.right.append(case)
                 continue
             diagnosed += 1
-            if first is None or is_clearer(report, first):
+            if first is None or is_clearer(report, first, case.largest > 1):
                 first = report
             if report.verdict == "different" and len(first.mistakes) == 1 or diagnosed == MOST_DIAGNOSED:
                 break
@@ -404,7 +409,7 @@ class Check:
         for case in cases(form.axes, shapes, dtypes, form.kv_heads):
             if has_to and not case.mask:
                 case = replace(case, mask="all", mask_axes=shapes[0])
-            if keeps_memory or not case.memory:
+            if (keeps_memory or not case.memory) and (form.max_tokens is None or max(case.n, case.m) <= form.max_tokens):
                 yield case
 
     def shapes_taken(self, mask_axes: str | None) -> list[str]:
@@ -549,9 +554,16 @@ def gradients_of(function: Callable[..., Any], loss: Callable[[Any], Any], trial
     raise Error(f'backward needs arguments of PyTorch or JAX, not of {name}: say like="torch" or like="jax"')
 
 
-def is_clearer(report: Report, first: Report) -> bool:
-    """True where it is different, and leaves fewer of the mistakes that the first one leaves."""
+def most_tokens(cases: Sequence[Case]) -> int:
+    return max((max(case.n, case.m) for case in cases), default=9)
+
+
+def is_clearer(report: Report, first: Report, is_extreme: bool) -> bool:
+    """True where it is different, and leaves fewer of the mistakes that the first one leaves.
+
+    is_extreme  its scores are far from zero, where several mistakes give the same: what explains these alone explains nothing
+    """
     if report.verdict != "different" or first.verdict != "different":
         return report.verdict == "different"
     names, left = ({mistake.id for mistake in one.mistakes} for one in (report, first))
-    return bool(names) and (not left or names < left)
+    return bool(names) and (names < left or not left and not is_extreme)

@@ -440,7 +440,7 @@ class Inputs(unittest.TestCase):
         said = str(attn.check(lambda q, k, v, mask=None: attention(q, k, v, mask), "attention", **HEADS, **MASKED))
         for line in (" inputs, called twice", "128, 129, 130, 140, 160, 256, 257 keys", "1, 2, 3, 4, 5, 6, 7, 8 heads", "1, 2, 3 sequences",
                      "4 with values of 2", "masks (n, m), (b, 1, n, m)", "arrays that are not contiguous",
-                     "not looked at: fewer heads of keys than of queries: it fails with 3 queries, 5 keys, some of them hidden, 4 features, 6 heads, keys of 2",
+                     "not looked at: fewer heads of keys than of queries: it fails with 3 queries, 5 keys, 4 features, 4 heads, keys of 2",
                      "a query that can attend to nothing gets NaN, where attn gives zeros"):
             self.assertIn(line, said)
 
@@ -449,6 +449,23 @@ class Inputs(unittest.TestCase):
             report = attn.check(lambda q, k, v: softmax(np.where(allowed_keys(q, k, causal=True), scaled_scores(q, k), fill)) @ v, "attention", causal=True)
             self.assertTrue(report, str(report))
             self.assertIn(f"a query that can attend to nothing gets {convention},", str(report))
+
+    def test_a_function_of_few_tokens_is_checked_up_to_these(self):
+        def of_32(q, k, v):
+            assert len(k) <= 32
+            return attention(q, k, v)
+
+        self.assertRaisesRegex(attn.Error, "33 keys.*where it takes no more, say max_tokens=17", attn.check, of_32, "attention")
+        self.assertTrue(attn.check(of_32, "attention", max_tokens=32))
+
+    def test_a_mistake_that_explains_one_input_and_not_another_is_not_named(self):
+        report = attn.check(lambda q, k, v, mask=None: softmax(4 * np.tanh((scaled_scores(q, k) if mask is None else np.where(mask, scaled_scores(q, k), -np.inf)) / 4)) @ v,
+                            "attention", **MASKED, softcap=4)
+        self.assertNotIn("mask_missing", [one.id for one in report.mistakes])
+
+    def test_as_many_heads_of_keys_are_as_many_where_a_function_takes_no_fewer(self):
+        self.assertTrue(attn.check(attention, "attention", **HEADS, kv_heads=3))
+        self.assertRaisesRegex(attn.Error, "keys of 2", attn.check, attention, "attention", **HEADS, kv_heads=2)
 
     def test_what_cannot_be_checked_is_refused_in_plain_words(self):
         def refused(said, function=attention, **options):
@@ -469,6 +486,7 @@ class Inputs(unittest.TestCase):
         refused("mask and hidden are two ways", mask="mask", hidden="mask")
         refused("mask_axes is 'mn'", mask="mask", mask_axes="mn")
         refused("mask_axes has no effect", mask_axes="nm")
+        refused("max_tokens is 4", max_tokens=4)
         refused("lse=True with sinks", lse=True, sinks="mask")
         refused(r"it returned 1 array, expected the output and the log-sum-exp", lambda q, k, v: attention(q, k, v), lse=True)
         refused("it returned 3 arrays", lambda q, k, v: (q, k, v))
