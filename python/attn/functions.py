@@ -29,7 +29,7 @@ MOST_DIAGNOSED = 5  # inputs that show something wrong, in the search for one th
 
 def check_function(function: Callable[..., Any], what: str, *, causal: bool | str = False, mask: str | None = None, hidden: str | None = None,
                    bias: str | None = None, mask_axes: str | None = None, axes: int | None = None, layout: str | None = None,
-                   kv_heads: int | None = None, like: Callable[[Array], Any] | str | None = None, dtype: str | None = None,
+                   kv_heads: int | None = None, groups: bool = True, like: Callable[[Array], Any] | str | None = None, dtype: str | None = None,
                    sinks: str | None = None, lse: bool = False, max_tokens: int | None = None, backward: Callable[[Any], Any] | None = None, seed: int = 0,
                    **options: Any) -> Report:
     """Calls function(queries, keys, values) with inputs that tell mistakes apart, and says which it makes, on the first that shows it.
@@ -48,6 +48,7 @@ def check_function(function: Callable[..., Any], what: str, *, causal: bool | st
     axes       2 for (n, d), 3 for a batch (b, n, d), 4 for heads, (b, h, n, d)
     layout     instead: the axes of its arguments, in order: "bnhd"
     kv_heads   keys and values have so many heads, which those of the queries share; unless given, fewer are tried, and may be refused
+    groups     False where keys have as many heads as queries
     like       makes its arguments of NumPy's arrays: "torch", "jax" or a function, torch.from_numpy
     dtype      of the arguments: "float64", "float32", "float16" or "bfloat16"
     sinks      the name of its argument that has one more score for each head, whose weight is dropped
@@ -66,6 +67,8 @@ def check_function(function: Callable[..., Any], what: str, *, causal: bool | st
         raise Error(f"{unknown[0]} is not expected: what a function should compute is said by {', '.join(OPTIONS)}, and by the arguments of check_function()")
     if kv_heads is not None and kv_heads < 1:
         raise Error(f"kv_heads is {kv_heads}, expected how many heads keys and values have, 1 or more")
+    if not groups and kv_heads is not None:
+        raise Error("groups=False and kv_heads contradict each other: expected one of them")
     if max_tokens is not None and max_tokens < 9:
         raise Error(f"max_tokens is {max_tokens}, expected 9 or more")
     if lse and sinks:
@@ -78,7 +81,7 @@ def check_function(function: Callable[..., Any], what: str, *, causal: bool | st
     letters = axes_of(axes, layout)
     if kv_heads is not None and "h" not in letters:
         raise Error(f"kv_heads has no effect: {shape_text(letters)} has no heads; say axes=4 or layout=\"bnhd\"")
-    form = Form(letters, {False: None, True: "causal", "top-left": "causal-top-left"}[causal], *(senses or [(None, None)])[0], sinks, lse, kv_heads, max_tokens,
+    form = Form(letters, {False: None, True: "causal", "top-left": "causal-top-left"}[causal], *(senses or [(None, None)])[0], sinks, lse, kv_heads, groups, max_tokens,
                 *maker(like or ("torch" if hasattr(function, "state_dict") else "numpy"), dtype), options)
     for name in (form.name, sinks):
         if name is not None:
@@ -161,6 +164,7 @@ class Form:
     sinks: str | None
     lse: bool
     kv_heads: int | None
+    has_groups: bool
     max_tokens: int | None
     make: Callable[[Array], Any]
     dtype: str  # that the arguments have
@@ -409,7 +413,7 @@ class Check:
         for case in cases(form.axes, shapes, dtypes, form.kv_heads):
             if has_to and not case.mask:
                 case = replace(case, mask="all", mask_axes=shapes[0])
-            if (keeps_memory or not case.memory) and (form.max_tokens is None or max(case.n, case.m) <= form.max_tokens):
+            if (keeps_memory or not case.memory) and (form.has_groups or case.heads[0] == case.heads[1]) and (form.max_tokens is None or max(case.n, case.m) <= form.max_tokens):
                 yield case
 
     def shapes_taken(self, mask_axes: str | None) -> list[str]:
@@ -424,7 +428,7 @@ class Check:
         for shape in form.mask_shapes():
             trial = Trial(fitted(replace(SHAPE, mask_axes=shape), form.axes, form.kv_heads), form, self.random)
             try:
-                trial.call(self.function, *trial.arguments())
+                trial.results(trial.call(self.function, *trial.arguments()))
                 taken.append(shape)
             except Error as error:
                 reasons.append(error)
@@ -459,6 +463,8 @@ class Check:
         elif trial.case.mask and (others := {case.mask_axes for case in self.right if case.mask} - {trial.case.mask_axes}):
             report.hint = (f"masks {' and '.join(map(shape_text, sorted(others)))} were right: if its mask has no other axes, say so, "
                            f'mask_axes="{min(others)}"')
+        elif trial.case.optional == GROUPS and any(case.heads[0] == case.heads[1] for case in self.right):
+            report.hint = "as many heads of keys as of queries were right: if it takes no fewer, let it refuse them, or say groups=False"
         return report
 
     def overwritten(self) -> Report | None:

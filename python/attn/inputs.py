@@ -65,7 +65,7 @@ NUMBERS = {
     "ties": "{}, each key twice and a query of zeros",
 }
 
-HALF, FAR, MEDIUM = 20.0, 400.0, 6.0  # FAR: scores beyond -10000, which some take for minus infinity; HALF: the same for float16
+HALF, FAR, MEDIUM = 16.0, 512.0, 6.0  # FAR: scores beyond -10000, which some take for minus infinity; HALF: the same for float16
 
 
 def draw(case: Case, random: np.random.Generator) -> dict[str, Array]:
@@ -73,13 +73,17 @@ def draw(case: Case, random: np.random.Generator) -> dict[str, Array]:
     shapes = [(case.batch, heads, tokens, width) for heads, tokens, width in
               ((case.heads[0], case.n, case.d), (case.heads[1], case.m, case.d), (case.heads[1], case.m, case.d_v or case.d))]
     queries, keys, values = (random.standard_normal(shape) for shape in shapes)
+    factor = case.largest
+    if case.largest > MEDIUM:  # products that are exact in each type: roundings of such scores would decide which is the largest
+        factor = 2.0 ** math.floor(math.log2(case.largest))
+        queries, keys = (random.integers(1, 4, shape) * random.choice((-1.0, 1.0), shape) for shape in shapes[:2])
     if case.numbers in ("below", "far"):
-        queries, keys = (random.uniform(0.5, 1.5, shape) for shape in shapes[:2])
+        queries, keys = abs(queries), abs(keys)
         queries[..., ::2 if case.numbers == "far" else 1, :] *= -1
     if case.numbers == "ties":
         keys[..., case.m // 2:, :] = keys[..., :case.m - case.m // 2, :]
         queries[..., 0, :] = 0
-    return {"queries": case.largest * queries, "keys": case.largest * keys, "values": values if case.largest > 50 else case.largest * values}
+    return {"queries": factor * queries, "keys": factor * keys, "values": values if factor > 50 else factor * values}
 
 
 def draw_mask(case: Case, random: np.random.Generator, causal: str | None) -> Array:
@@ -133,8 +137,9 @@ QUERIES = tuple(Case(n, m, 4, heads=(2, 2), batch=2 if m < 50 else 1) for n, m i
 
 OTHERS = (Case(3, 5, 4, d_v=2), Case(4, 6, 2, d_v=5), Case(2, 33, 64, d_v=128, heads=(2, 2), batch=1), Case(3, 7, 128, d_v=64, heads=(2, 2)),
           Case(3, 5, 4, memory="transposed"), Case(4, 6, 4, memory="sliced"), Case(17, 33, 8, memory="transposed", heads=(2, 2)))
-SHARED = tuple(Case(3, 5, 4, heads=heads, batch=3) for heads in ((4, 2), (6, 3), (6, 2), (8, 2), (5, 1), (8, 4))) + (
-    Case(1, 17, 4, heads=(4, 2)), Case(17, 33, 8, heads=(6, 2), batch=1))
+# Keys do not divide by how many heads share them, so that reshape(b * h, -1, d) of a function that has no shared heads fails.
+SHARED = tuple(Case(3, m, 4, heads=heads, batch=3) for m, heads in ((5, (4, 2)), (5, (6, 3)), (5, (6, 2)), (5, (8, 2)), (7, (5, 1)), (5, (8, 4)))) + (
+    Case(1, 17, 4, heads=(4, 2)), Case(17, 32, 8, heads=(6, 2), batch=1))
 
 # Sizes that tell the axes of a mask apart: one for batches is refused by a function that takes one for queries, and not misread.
 SHAPE = Case(5, 7, 4, heads=(2, 2), batch=3, mask="some")
