@@ -41,7 +41,8 @@ def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[s
                       arguments, {"hidden": "x"}; "~mask" for a mask that is true where a query can't attend
     ignore            weights and arguments that change no result; * stands for others
     options           flags of attn run: {"heads": 2, "norm": "pre"}
-    A function of your own is checked by check(mine, "attention", causal=True): see check_function().
+    A function of your own, or a module of queries, keys and values, is checked by check(mine, "attention", causal=True): see
+    check_function().
 
     raises            Error where nothing of the module is known, with what there is
     """
@@ -52,7 +53,7 @@ def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[s
         for name, value in of_modules.items():
             if value:
                 raise Error(f"{name} is for modules, and has no effect on the check of a function")
-        return check_function(model, *arguments, **({"backward": backward} if backward else {}), **named)
+        return check_function(model, *arguments, backward=backward, **named)
     if not hasattr(model, "state_dict"):
         raise Error(f"{type(model).__name__} is no module of PyTorch: run() and Trace.diff() compare arrays")
     folder = OwnFolder()

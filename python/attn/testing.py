@@ -27,7 +27,7 @@ def assert_same(actual: Any, reference: Trace, **options: Any) -> None:
 def assert_attends(function: Callable[..., Any], **options: Any) -> None:
     """Fails with the mistake that a function makes, on the first input that shows it.
 
-    options  as check_function() takes them: causal=True, mask="mask", axes=4, like=torch.from_numpy
+    options  as check_function() takes them: causal=True, mask="mask", layout="bnhd", like="torch"
     """
     __tracebackhide__ = True
     expect(check_function(function, "attention", **options))

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -207,6 +208,20 @@ class Trace(Mapping[str, Array]):
 def load(path: str | os.PathLike[str]) -> Trace:
     """The trace of a file that --trace wrote."""
     return Trace(path)
+
+
+def with_step(trace: Trace, name: str, formula: str, array: Array) -> Trace:
+    """A trace with one more step at its end."""
+    folder = OwnFolder()
+    path = Path(folder.name, "trace.npz")
+    with np.load(trace.path) as file:
+        arrays = {member: file[member] for member in file.files if member != "steps.json"}
+        listing = json.loads(file["steps.json"])
+    listing["steps"].append({"path": name, "formula": formula, "shape": list(array.shape)})
+    np.savez(path, **arrays, **{name: array})
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("steps.json", json.dumps(listing))
+    return Trace(path, folder)
 
 
 def run(module: str, weights: Any = None, **arguments: Any) -> Trace:

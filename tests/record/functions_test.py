@@ -250,6 +250,260 @@ def query_by_query(q, k, v, mask=None, **form):
     return np.concatenate(rows, -2)
 
 
+# ------------------------------------------------------------------------------------------------ wrong where no list says so
+
+def repeated(q, *shared):
+    return [np.repeat(x, q.shape[1] // x.shape[1], 1) for x in shared]
+
+
+def in_split_tiles(q, k, v, tile=16):
+    largest, total, out = np.full((len(q), 1), -np.inf), 0, 0
+    for begin in range(0, len(k), tile):
+        scores = scaled_scores(q, k[begin:begin + tile])
+        larger = np.maximum(largest, scores.max(-1, keepdims=True))
+        e = np.exp(scores - larger)
+        total, out, largest = total + e.sum(-1, keepdims=True), out + e @ v[begin:begin + tile], larger
+    return out / total
+
+
+def page_too_many(q, k, v):
+    if len(k) % 16 == 0:
+        k, v = np.concatenate([k, k[:16] / 3]), np.concatenate([v, v[:16] - 1])
+    return attention(q, k, v)
+
+
+def queries_in_whole_tiles(q, k, v):
+    out = attention(q, k, v)
+    out[max(len(q) // 32 * 32, 32):] = 0
+    return out
+
+
+def without_scale_for_one(q, k, v):
+    return softmax(q @ transposed(k)) @ v if q.shape[-2] == 1 else attention(q, k, v)
+
+
+def heads_by_modulo(q, k, v):
+    heads = np.arange(q.shape[1]) % k.shape[1]
+    return attention(q, k[:, heads], v[:, heads])
+
+
+def eight_reversed(q, k, v):
+    out = attention(q, *repeated(q, k, v))
+    return out[:, ::-1] if q.shape[1] == 8 else out
+
+
+def third_sequence_of_two(q, k, v):
+    return attention(q, k, v[[0, 1, 0][:len(v)]])
+
+
+def capped_after_mask(q, k, v, mask=None):
+    scores = scaled_scores(q, k) if mask is None else np.where(mask, scaled_scores(q, k), -np.inf)
+    return softmax(50 * np.tanh(scores / 50)) @ v
+
+
+def finite_mask(q, k, v, mask=None):
+    return softmax(scaled_scores(q, k) if mask is None else np.where(mask, scaled_scores(q, k), -1e4)) @ v
+
+
+def mask_of_the_first(q, k, v, mask=None):
+    return attention(q, k, v, mask if mask is None or mask.ndim < 3 else mask[:1])
+
+
+def hidden_tile_is_nan(q, k, v, mask=None):
+    if mask is None or k.shape[-2] <= 16:
+        return attention(q, k, v, mask)
+    hidden = ~np.broadcast_to(mask, q.shape[:-1] + k.shape[-2:-1])[..., :16].any(-1)
+    return np.where(hidden[..., None], np.nan, attention(q, k, v, mask))
+
+
+def all_true_is_the_mean(q, k, v, mask=None):
+    return attention(q, k, v, mask) if mask is None or not mask.all() else 0 * q[..., :1] + v.mean(-2, keepdims=True)
+
+
+def one_hot_for_large(q, k, v):
+    scores = scaled_scores(q, k)
+    return v[scores.argmax(-1)] if abs(scores).max() > 1000 else softmax(scores) @ v
+
+
+def as_it_lies(q, k, v):
+    return attention(q, k.ravel(order="K").reshape(k.shape), v)
+
+
+def scaled_in_place(q, k, v):
+    q /= np.sqrt(q.shape[-1])
+    return softmax(q @ k.T) @ v
+
+
+def kept_mask():
+    kept = {}
+    return lambda q, k, v, mask=None: attention(q, k, v, kept.setdefault(np.shape(mask), mask))
+
+
+def accumulated():
+    sums = {}
+
+    def function(q, k, v):
+        key = q.shape, k.shape
+        sums[key] = sums.get(key, 0) + attention(q, k, v)
+        return sums[key]
+
+    return function
+
+
+def in_one_place():
+    places = {}
+
+    def function(q, k, v):
+        place = places.setdefault((q.shape, v.shape), np.empty(q.shape[:-1] + v.shape[-1:]))
+        place[...] = attention(q, k, v)
+        return place
+
+    return function
+
+
+def log_sum_exp(scores):
+    return np.log(np.exp(scores - scores.max(-1, keepdims=True)).sum(-1)) + scores.max(-1)
+
+
+def with_sinks(q, k, v, sinks):
+    scores = scaled_scores(q, repeated(q, k)[0])
+    scores = np.concatenate([scores, np.broadcast_to(sinks[:, None, None], scores.shape[:-1] + (1,))], -1)
+    return softmax(scores)[..., :-1] @ repeated(q, v)[0]
+
+
+UNLISTED = [
+    (lambda q, k, v: attention(q, k[:32], v[:32]), {}, "33 keys"),
+    (in_split_tiles, {}, "33 keys"),
+    (page_too_many, {}, "32 keys"),
+    (queries_in_whole_tiles, {}, "33 queries"),
+    (without_scale_for_one, {}, "1 query"),
+    (lambda q, k, v: attention(q[:, :64], k[:, :64], v), {}, "65 features"),
+    (lambda q, k, v: np.pad(attention(q, k, v[:, :q.shape[1]]), ((0, 0), (0, max(v.shape[1] - q.shape[1], 0)))), {}, "values of 5"),
+    (lambda q, k, v: attention(q, k[np.arange(len(k)) % 256], v[np.arange(len(k)) % 256]), {}, "257 keys"),
+    (heads_by_modulo, HEADS, "keys of 2"),
+    (eight_reversed, HEADS, "8 heads"),
+    (third_sequence_of_two, {"axes": 3}, ""),
+    (capped_after_mask, {**MASKED, "softcap": 50}, "some of them hidden"),
+    (finite_mask, MASKED, "scores far"),
+    (mask_of_the_first, {**MASKED, **HEADS}, "a mask (b, 1, n, m)"),
+    (hidden_tile_is_nan, {**MASKED, "axes": 3}, "40 keys"),
+    (all_true_is_the_mean, MASKED, "none of them hidden"),
+    (one_hot_for_large, {}, "numbers of about"),
+    (as_it_lies, {}, "transposed in memory"),
+    (kept_mask(), MASKED, "some of them hidden"),
+    (accumulated(), {}, "4 keys"),
+    (lambda q, k, v, mask=None: attention(q, k, v, mask), {"hidden": "mask"}, "some of them hidden"),
+    (lambda q, k, v, bias=0: attention(q, k, v) + 0 * bias.sum() if np.ndim(bias) else attention(q, k, v), {"bias": "bias"}, "some of them hidden"),
+    (lambda q, k, v: (attention(q, k, v), log_sum_exp(scaled_scores(q, k)) / np.log(2)), {"lse": True}, "4 keys"),
+    (lambda q, k, v: (attention(q, k, v), softmax(scaled_scores(q, k)).round(3)), {}, "4 keys"),
+    (lambda q, k, v, sinks: with_sinks(q, k, v, sinks[:1]), {**HEADS, "sinks": "sinks"}, ""),
+    (lambda q, k, v: attention(q, *repeated(q, k, v)), {"layout": "bnhd"}, "4 keys"),
+]
+
+
+def swapped(*arrays):
+    return [np.swapaxes(one, 1, 2) for one in arrays]
+
+
+class Inputs(unittest.TestCase):
+    def setUp(self):
+        before = np.seterr(all="ignore")
+        self.addCleanup(lambda: np.seterr(**before))
+
+    def test_what_is_wrong_at_some_sizes_numbers_or_calls_alone_is_different(self):
+        for i, (function, options, case) in enumerate(UNLISTED):
+            with self.subTest(i, **options):
+                report = attn.check(function, "attention", **options)
+                self.assertEqual(report.verdict, "different")
+                self.assertIn(case, report.case)
+
+    def test_an_argument_that_is_changed_and_a_result_that_is_overwritten_are_told(self):
+        self.assertIn("hint: it changes its argument queries", str(attn.check(scaled_in_place, "attention")))
+        self.assertIn("hint: it was right, and a later call changed it", str(attn.check(in_one_place(), "attention")))
+
+    def test_right_functions_are_right_by_each_of_their_arguments(self):
+        for function, options in (
+            (lambda q, k, v: swapped(attention(*swapped(q, k, v)))[0], {"layout": "bnhd"}),
+            (lambda q, k, v, hide=None: attention(q, k, v, None if hide is None else ~hide), {"hidden": "hide", "axes": 3}),
+            (lambda q, k, v, bias=0: softmax(scaled_scores(q, k) + bias) @ v, {"bias": "bias"}),
+            (lambda q, k, v, mask: attention(q, k, v, mask[:, None, None]), {**MASKED, **HEADS, "mask_axes": "bm"}),
+            (lambda q, k, v, mask=None: attention(q, k, v, None if mask is None else mask[:, None, None, :]), {**MASKED, **HEADS}),
+            (lambda q, k, v: (attention(q, k, v), log_sum_exp(scaled_scores(q, k))), {"lse": True}),
+            (lambda q, k, v: (attention(q, k, v), softmax(scaled_scores(q, k))), HEADS),
+            (with_sinks, {**HEADS, "sinks": "sinks"}),
+            (lambda q, k, v: attention(q, *repeated(q, k, v)), {**HEADS, "kv_heads": 2, "dtype": "float16"}),
+        ):
+            with self.subTest(**options):
+                report = attn.check(function, "attention", **options)
+                self.assertEqual(report.verdict, "the same", str(report))
+
+    def test_a_right_report_says_at_which_sizes_it_looked_and_at_which_not(self):
+        said = str(attn.check(lambda q, k, v, mask=None: attention(q, k, v, mask), "attention", **HEADS, **MASKED))
+        for line in (" inputs, called twice", "128, 129, 130, 140, 160, 256, 257 keys", "1, 2, 3, 4, 5, 6, 7, 8 heads", "1, 2, 3 sequences",
+                     "4 with values of 2", "masks (n, m), (b, 1, n, m)", "arrays that are not contiguous",
+                     "not looked at: fewer heads of keys than of queries: it fails with 3 queries, 5 keys, 4 features, 4 heads, keys of 2",
+                     "a query that can attend to nothing gets NaN, where attn gives zeros"):
+            self.assertIn(line, said)
+
+    def test_what_is_given_where_a_query_can_attend_to_nothing_is_told_and_no_fault(self):
+        for fill, convention in ((-np.inf, "NaN"), (-1e30, "the mean of all values")):
+            report = attn.check(lambda q, k, v: softmax(np.where(allowed_keys(q, k, causal=True), scaled_scores(q, k), fill)) @ v, "attention", causal=True)
+            self.assertTrue(report, str(report))
+            self.assertIn(f"a query that can attend to nothing gets {convention},", str(report))
+
+    def test_a_function_of_few_tokens_is_checked_up_to_these(self):
+        def of_32(q, k, v):
+            assert len(k) <= 32
+            return attention(q, k, v)
+
+        self.assertRaisesRegex(attn.Error, "33 keys.*where it takes no more, say max_tokens=32", attn.check, of_32, "attention")
+        self.assertTrue(attn.check(of_32, "attention", max_tokens=32))
+
+    def test_a_mistake_that_explains_one_input_and_not_another_is_not_named(self):
+        report = attn.check(lambda q, k, v, mask=None: softmax(4 * np.tanh((scaled_scores(q, k) if mask is None else np.where(mask, scaled_scores(q, k), -np.inf)) / 4)) @ v,
+                            "attention", **MASKED, softcap=4)
+        self.assertNotIn("mask_missing", [one.id for one in report.mistakes])
+
+    def test_as_many_heads_of_keys_are_as_many_where_a_function_takes_no_fewer(self):
+        self.assertTrue(attn.check(attention, "attention", **HEADS, kv_heads=3))
+        self.assertRaisesRegex(attn.Error, "keys of 2", attn.check, attention, "attention", **HEADS, kv_heads=2)
+
+        def of_as_many(q, k, v):  # reads those that are fewer as something else, and does not fail
+            return attention(q, np.resize(k, (*q.shape[:2], *k.shape[2:])), np.resize(v, (*q.shape[:2], *v.shape[2:])))
+
+        self.assertIn("hint: as many heads of keys as of queries were right", str(attn.check(of_as_many, "attention", **HEADS)))
+        self.assertTrue(attn.check(of_as_many, "attention", **HEADS, groups=False))
+
+    def test_what_cannot_be_checked_is_refused_in_plain_words(self):
+        def refused(said, function=attention, **options):
+            with self.subTest(said):
+                self.assertRaisesRegex(attn.Error, said, attn.check, function, "attention", **options)
+
+        refused("dropout is not expected", dropout=None)
+        refused("backward needs arguments of PyTorch or JAX", lambda q, k, v: attention(q, k, v), backward=lambda out: out.sum())
+        refused("module has no effect", module="layer")
+        refused("kv_heads is 0", kv_heads=0, axes=4)
+        refused("kv_heads has no effect", kv_heads=2)
+        refused("layout is 'bnhdx'", layout="bnhdx")
+        refused("axes and layout say the same", axes=4, layout="bnhd")
+        refused('like is "tensorflow"', like="tensorflow")
+        refused("dtype is 'complex128'", dtype="complex128")
+        refused("NumPy has no bfloat16", dtype="bfloat16")
+        refused("it has no argument attn_mask: its arguments are q, k, v", lambda q, k, v: attention(q, k, v), mask="attn_mask")
+        refused("mask and hidden are two ways", mask="mask", hidden="mask")
+        refused("mask_axes is 'mn'", mask="mask", mask_axes="mn")
+        refused("mask_axes has no effect", mask_axes="nm")
+        refused("max_tokens is 4", max_tokens=4)
+        refused("lse=True with sinks", lse=True, sinks="mask")
+        refused(r"it returned 1 array, expected the output and the log-sum-exp", lambda q, k, v: attention(q, k, v), lse=True)
+        refused("it returned 3 arrays", lambda q, k, v: (q, k, v))
+        refused(r"its second result is an array \(4,\), expected \(4, 4\), the weights", lambda q, k, v: (attention(q, k, v), q[:, 0]))
+        refused(r"it returned an empty array \(0, 3\), expected \(4, 3\)", lambda q, k, v: q[:0])
+        refused(r"it returned an array \(3, 4\), expected \(4, 3\)", lambda q, k, v: q.T)
+        refused("it returned nothing", lambda q, k, v: None)
+        refused("the result is complex", lambda q, k, v: q + 1j)
+
+
 class Functions(unittest.TestCase):
     def setUp(self):
         before = np.seterr(all="ignore")

@@ -696,6 +696,32 @@ class ChecksPyTorch(unittest.TestCase):
             self.assertTrue(attn.check(Stack().eval(), self.x, mask, **given))
             self.assertFalse(attn.check(Stack().eval(), self.x, ~mask, **given, ignore=["hidden"]))
 
+    def test_a_function_and_a_module_of_queries_keys_and_values_are_checked_by_words(self):
+        attend = torch.nn.functional.scaled_dot_product_attention
+
+        class Wrapped(torch.nn.Module):
+            def forward(self, q, k, v, mask=None):
+                return attend(q, k, v, mask)
+
+        self.assertTrue(attn.check(Wrapped(), "attention", axes=4, mask="mask"))
+        self.assertTrue(attn.check(attend, "attention", axes=4, like="torch", dtype="bfloat16"))
+        self.assertFalse(attn.check(lambda q, k, v: attend(q, k, v, scale=1), "attention", axes=4, like="torch", dtype="bfloat16"))
+        self.assertRaisesRegex(attn.Error, "like makes float64 of an array, expected bfloat16|like makes float32", attn.check, attend, "attention",
+                               like=torch.from_numpy, dtype="bfloat16")
+
+    def test_gradients_of_a_function_are_compared_where_they_are_asked_for(self):
+        def attention(q, k, v):
+            return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
+
+        def loss(out):
+            return (out * out).sum()
+
+        report = attn.check(attention, "attention", like="torch", axes=3, backward=loss)
+        self.assertIn("gradients of queries, keys and values", str(report))
+        self.assertTrue(report)
+        report = attn.check(lambda q, k, v: attention(q, k, v.detach()) + 0 * v.sum(), "attention", like="torch", backward=loss)
+        self.assertEqual((report.verdict, report.case[-10:]), ("different", ", backward"[-10:]))
+
     def test_what_has_no_reference_is_an_error(self):
         self.assertRaisesRegex(attn.Error, "attn run has no such module", attn.check, torch.nn.Conv1d(3, 3, 1), torch.randn(1, 3, 3))
         self.assertRaisesRegex(attn.Error, "is no module of PyTorch", attn.check, lambda x: x, self.x)

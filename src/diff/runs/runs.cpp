@@ -5,9 +5,6 @@
 #include "pairing.hpp"
 #include "../read.hpp"
 
-#include "attn/files/file.hpp"
-#include "attn/files/json_file.hpp"
-#include "attn/files/npz.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,7 +15,6 @@
 #include <set>
 #include <array>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace attn::diff {
