@@ -91,7 +91,7 @@ public:
         place_result();
         std::set<std::string, std::less<>> explained, right;
         for (const std::string& name : graph_.order()) {
-            if (is_explained(name) && !is_doubtful_mask(name))
+            if (is_explained(name) && !is_doubtful_mask(name) && !is_doubtful_part(name))
                 explained.insert(name);
             if (is_right(name))
                 right.insert(name);
@@ -246,15 +246,41 @@ private:
     /// True for the numbers of a step, or what a formula gives on the way to one, whole or some of its rows.
     bool is_right(const std::string& name)
     {
+        const auto known = is_right_.find(name);
+        return known != is_right_.end() ? known->second : (is_right_[name] = is_whole(name) || has_rows(name));
+    }
+
+    /// True for an array whose numbers tell which step it is.
+    bool tells(const std::string& name) const
+    {
         const auto found = mine_.find(name);
-        if (found == mine_.end() || found->second->type != ElementType::real || found->second->size() < 2 ||
-            AllowedKeys::is_mask(*found->second) || std::ranges::all_of(found->second->values, is_whole))
+        return found != mine_.end() && found->second->type == ElementType::real && found->second->size() > 1 &&
+               !AllowedKeys::is_mask(*found->second) && !std::ranges::all_of(found->second->values, [](double number) { return diff::is_whole(number); });
+    }
+
+    bool is_whole(const std::string& name)
+    {
+        if (!tells(name))
             return false;
-        const Array& array = *found->second;
+        const Array& array = *mine_.find(name)->second;
+        const auto is_it = [&](const Array& inner) { return relative_distance(array, inner) <= right_enough(array); };
+        return has_numbers_of_a_step(array) || has_inner_result(is_it, false);
+    }
+
+    bool has_rows(const std::string& name)
+    {
+        if (!tells(name))
+            return false;
         if (!rows_)
             rows_.emplace(steps_);
-        const auto is_it = [&](const Array& inner) { return relative_distance(array, inner) <= right_enough(array); };
-        return has_numbers_of_a_step(array) || rows_->have(array, right_enough(array)) || has_inner_result(is_it, false);
+        const Array& array = *mine_.find(name)->second;
+        return rows_->have(array, right_enough(array));
+    }
+
+    /// True for some rows of a step from which nothing right was computed: others can be missing.
+    bool is_doubtful_part(const std::string& name)
+    {
+        return !is_a_step(name) && !is_innocent(name) && !is_whole(name) && has_rows(name);
     }
 
     /// What an array was computed from besides the step that it is once more: a mask that masks nothing. Something can be missing there.
@@ -288,7 +314,7 @@ private:
             return true; // it is one but for the last digits
         if (AllowedKeys::is_mask(array))
             return allowed_.permit(array);
-        const auto is_count = [](double number) { return is_whole(number) && !std::isnan(number); };
+        const auto is_count = [](double number) { return diff::is_whole(number) && !std::isnan(number); };
         return std::ranges::all_of(array.values, is_count) || is_right(name) || is_moved(name) ||
                is_inside_a_step(array) || is_longer(array);
     }
@@ -577,6 +603,7 @@ private:
     const AllowedKeys allowed_;
     std::optional<Rows> rows_;                               ///< once they were asked for
     std::optional<std::set<std::string, std::less<>>> innocent_names_; ///< the same
+    std::map<std::string, bool, std::less<>> is_right_;      ///< as far as it is known
     std::map<std::string, bool, std::less<>> is_explained_;  ///< of arrays that are no steps, as far as it is known
     std::size_t explained_at_ = 0;                           ///< the changes() of which is_explained_ is
     std::set<std::size_t> exact_;                            ///< steps whose numbers an array has

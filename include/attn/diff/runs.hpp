@@ -80,7 +80,7 @@ struct RunResult {
 };
 
 /// Where the first difference is, where arrays that only one run has lie between it and what is the same.
-struct Between {
+struct Parting {
     std::string last_name, first_name; ///< of the arrays
     std::optional<Origin> last_same;
     Origin first_different;
@@ -93,7 +93,7 @@ struct RunsDiff {
     std::vector<std::string> only_a, only_b;
     std::vector<RunResult> results;
     std::vector<std::string> why_undecided;
-    std::optional<Between> between;  ///< in B; in A where B has no lines
+    std::optional<Parting> between;  ///< in B; in A where B has no lines
     std::vector<LayerGrowth> layers; ///< empty where there are not two
     bool is_search_cut = false;      ///< not every array was looked for by its numbers
 

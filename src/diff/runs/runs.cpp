@@ -392,7 +392,7 @@ private:
             return;
         RunPair& pair = result_.pairs[static_cast<std::size_t>(first - result_.pairs.data())];
         const Pairing& pairing = pairings_[static_cast<std::size_t>(first - result_.pairs.data())];
-        Between between{"", pair.b_origin ? pair.b : pair.a, std::nullopt,
+        Parting between{"", pair.b_origin ? pair.b : pair.a, std::nullopt,
                         pair.b_origin.value_or(pair.a_origin.value_or(Origin{}))};
         for (const auto& [side, node] : {std::pair(&a_, pairing.a), std::pair(&b_, pairing.b)}) {
             const Side::Before before = side->before(node);
