@@ -243,12 +243,13 @@ std::string likely_mistakes(const WrongResult& wrong)
     std::string text;
     for (const diff::Diagnosis& diagnosis : diff::diagnose(compared))
         if (!diagnosis.is_alternative)
-            text += fmt::format("This looks like a well-known mistake, {}: {} {}\n  {} = {} "
-                                "where {} is right\n  seen: {}\n",
-                                diagnosis.pitfall->id, diagnosis.pitfall->sentence,
-                                diagnosis.pitfall->why, diagnosis.steps.front()->path,
-                                diagnosis.formulas.front(), diagnosis.steps.front()->formula,
-                                diagnosis.pitfall->link);
+            text +=
+                fmt::format("This looks like a well-known mistake, {}: {} {}\n  {} = {} "
+                            "where {} is right\n  seen: {}\n",
+                            diagnosis.pitfall->id, diagnosis.pitfall->sentence,
+                            diagnosis.pitfall->why, diagnosis.steps.front()->path,
+                            diagnosis.formulas.front(), diagnosis.steps.front()->formula,
+                            diagnosis.pitfall->link);
     const diff::StepDiff* first = compared.first_wrong();
     if (text.empty() && first != nullptr && !first->layout.empty())
         return fmt::format("Your result {}.\n", first->layout);

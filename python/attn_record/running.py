@@ -164,7 +164,7 @@ class Running:
                 self.seen[name,] = seen = Seen(values[name], ())
                 if kind_of(values[name]) is not None:
                     full = self.recorder.file.names.again(joined(self.scope, name))
-                    self.record_unless_known(full, name, seen.leaves)
+                    self.record_unless_known(full, name, seen.leaves, self.parent)  # which computed it
                 else:
                     self.recorder.file.note_given(seen.leaves)
         if not self.code.is_own:
@@ -358,13 +358,16 @@ class Running:
         name, code = name_of(path), self.code.code
         return name if len(path) == 1 or name not in (*code.co_varnames, *code.co_cellvars) else ".".join(path)
 
-    def record_unless_known(self, name, variable, leaves):
-        """Stores the tensors that are not stored under another name."""
-        file = self.recorder.file
+    def record_unless_known(self, name, variable, leaves, computed_by=None):
+        """Stores the tensors that are not stored under another name.
+
+        computed_by  the running function whose line computed them; this one unless given
+        """
+        file, origin = self.recorder.file, (computed_by or self).origin(variable)
         for path, (tensor, state) in leaves.items():
             known = file.name_of(tensor, state)
             if known is None:
-                file.add(name + path, tensor, state, self.origin(variable), self.reads)
+                file.add(name + path, tensor, state, origin, self.reads)
             else:
                 file.list_again(name + path, known, self.origin(variable))
 

@@ -271,9 +271,9 @@ void print_power(const diff::Power& power, const diff::Diff& diff)
     print("of {}{} mistakes that this program could make {} would be seen{}{}\n", power.is_cut ? "the first " : "",
           power.possible, power.seen,
           keys == 0 ? ""
-                    : fmt::format(", at {} {}, {} {}, {} {} and {} {}", queries, queries == 1 ? "query" : "queries", keys,
-                                  keys == 1 ? "key" : "keys", features, features == 1 ? "feature" : "features", heads,
-                                  heads == 1 ? "head" : "heads"),
+                    : fmt::format(", at {} {}, {} {}, {} {} and {} {}", queries, queries == 1 ? "query" : "queries",
+                                  keys, keys == 1 ? "key" : "keys", features, features == 1 ? "feature" : "features",
+                                  heads, heads == 1 ? "head" : "heads"),
           power.save.empty() ? "" : fmt::format("; to see more, save {}", fmt::join(power.save, ", ")));
 }
 
@@ -368,9 +368,12 @@ Json json_of(const diff::Power& power)
     Json nearer = Json::array();
     for (const diff::Diagnosis& diagnosis : power.nearer)
         nearer.push_back(json_of(diagnosis));
-    return {{"possible", power.possible}, {"seen", power.seen},
-            {"nearer", nearer},           {"times_off", json_of(power.times_off)},
-            {"off_in", power.off_in},     {"save", power.save},
+    return {{"possible", power.possible},
+            {"seen", power.seen},
+            {"nearer", nearer},
+            {"times_off", json_of(power.times_off)},
+            {"off_in", power.off_in},
+            {"save", power.save},
             {"is_cut", power.is_cut},
             {"sizes",
              {{"keys", power.sizes.keys},
@@ -469,11 +472,11 @@ const char* const description =
   layout     the right numbers in another order
   a bug      wrong by itself
   inherited  right for MINE's own operands: the cause is an earlier step
-Equal, noise and no effect pass. Steps that MINE does not have are listed and pass, since few programs keep all of
-them; they fail where nothing is in common, or with --all. Arrays of MINE whose names are not a step's name are found
-by their numbers, in any layout, or else by shape, place and name. How each was found is printed; --map overrides it.
-Arrays that are not a step fail where all others have a step's name and the result is not among them, since a name can
-be misspelt. Otherwise, and where attn_record recorded them, they are listed and pass, unless --all is given.
+Equal, noise and no effect pass. Steps that MINE does not have and arrays that are no step are listed and pass, unless
+--all is given. Arrays of MINE whose names are not a step's name are found by their numbers, in any layout, or else by
+shape, place and name. How each was found is printed; --map overrides it.
+MINE is undecided where its result, or the reference's, was not compared, or nothing that it computed: the report says why.
+Where attn_record recorded MINE, the first wrong line is given, or between which lines the fault is.
 Where nothing is wrong, each well-known mistake is made in the reference, to see whether what was compared would have
 shown it: roundings over many steps that MINE does not have can be larger than what a mistake does. MINE is undecided
 where most would have passed, or where one gives its numbers much better; the steps that would tell are listed.

@@ -191,9 +191,8 @@ vectors::Answers ask(const Request& request, const vectors::Json& question, cons
     std::filesystem::remove(output);
     const std::string command =
         with_paths(request.program, {{"{input}", input.string()}, {"{output}", output.string()}});
-    const show::ProcessResult ended =
-        show::run_process({"/bin/sh", "-c", command}, "", std::chrono::seconds(request.limit), {},
-                          show::ProcessOutput::shared);
+    const show::ProcessResult ended = show::run_process(
+        {"/bin/sh", "-c", command}, "", std::chrono::seconds(request.limit), {}, show::ProcessOutput::shared);
     if (ended.end == show::ProcessResult::End::too_slow)
         throw Error("the program ran for more than " + std::to_string(request.limit) +
                     " s; --limit S allows S seconds");
@@ -295,8 +294,7 @@ Command vectors_command()
                      {"--vectors", "FOLDER", request->folder,
                       "the files, such as vectors/cases (default: those of the seed, made anew)", false, "--program",
                       "--seed"},
-                     {"--function", "NAME", request->functions, "only this function",
-                      false, "--program"},
+                     {"--function", "NAME", request->functions, "only this function", false, "--program"},
                      {"--limit", "S", whole_number(request->limit, 1, 1'000'000), "seconds that a case can take", false,
                       "--program"},
                      {"--type", "", one_of(request->type), "in which the program computes", false, "--program"},

@@ -19,11 +19,14 @@ using Names = std::set<std::string, std::less<>>;
 class Explained {
 public:
     explicit Explained(const Diff::World& world)
-        : graph_(world.mine->graph()), names_(world.claims.explained), origins_(world.mine->listing().origins)
+        : graph_(world.mine->graph()),
+          names_(world.claims.explained),
+          right_(world.claims.right),
+          origins_(world.mine->listing().origins)
     {
         for (const std::string& name : graph_.order()) {
             place_.emplace(name, place_.size());
-            if (world.claims.right.contains(name))
+            if (right_.contains(name))
                 lines_.insert(line_of(name));
         }
     }
@@ -39,7 +42,7 @@ public:
     {
         std::string first = wrong;
         for (const std::string& name : open_before(wrong))
-            if (place_of(name) < place_of(first) && lines_.contains(line_of(name)))
+            if (place_of(name) < place_of(first) && !right_.contains(name) && lines_.contains(line_of(name)))
                 first = name;
         return first;
     }
@@ -71,7 +74,7 @@ private:
     std::size_t place_of(const std::string& name) const { return place_.find(name)->second; }
 
     const MyGraph& graph_;
-    const Names& names_;
+    const Names &names_, &right_;
     const Origins& origins_;
     std::map<std::string, std::size_t, std::less<>> place_;
     std::set<Line> lines_; ///< of what is right

@@ -204,7 +204,7 @@ private:
     double distance_;
     std::set<std::size_t> open_;          ///< where a mistake can have been made
     std::set<std::size_t> open_in_heads_; ///< the same for one that mixes heads
-    std::vector<Candidate> near_;         ///< that roundings of the world's type don't explain, and of a shorter one can
+    std::vector<Candidate> near_; ///< that roundings of the world's type don't explain, and of a shorter one can
     double least_left_ = current_budget()->left() / 2;
 };
 

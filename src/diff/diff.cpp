@@ -113,8 +113,9 @@ Diff judged(const MyArraysPtr& mine, const DiffOptions& options, const Hypothesi
             "follows from these is taken for right";
     } else if (rows == EmptyRows::even) {
         world.expect_in_empty_rows(rows);
-        result.hint = "in the reference some queries can attend to nothing, which gives zeros there: even weights, and what "
-                      "follows from these, are taken for right";
+        result.hint =
+            "in the reference some queries can attend to nothing, which gives zeros there: even weights, and what "
+            "follows from these, are taken for right";
     }
     if (inputs != NumberType::float64)
         round_inputs(world, inputs);
@@ -221,7 +222,7 @@ std::optional<Diff> with_even_rows(const Diff& diff, const DiffOptions& options,
     const StepDiff* still = again.first_wrong();
     const bool is_later = still == nullptr || still - again.steps.data() > wrong - diff.steps.data();
     return is_later && again.count(DiffVerdict::bug) <= diff.count(DiffVerdict::bug) ? std::optional(std::move(again))
-                                                                                      : std::nullopt;
+                                                                                     : std::nullopt;
 }
 
 /// The same compared as float32, where MINE's float64 numbers are right to float32's digits: a program that computes in float32

@@ -61,8 +61,8 @@ bool can_have_result(const Diff& diff, const DiffOptions& options)
     const auto has_its_size = [&](const std::string& name) {
         return world.mine->views().find(name)->second->size() == size;
     };
-    return !diff.extra.empty() && (!world.mine->listing().origins.empty() || !has_own_names ||
-                                   std::ranges::any_of(diff.extra, has_its_size));
+    return !diff.extra.empty() &&
+           (!world.mine->listing().origins.empty() || !has_own_names || std::ranges::any_of(diff.extra, has_its_size));
 }
 
 } // namespace
@@ -102,7 +102,8 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
     for (const StepDiff& step : diff.steps)
         ledger.computed += step.step->formula.empty() ? 0 : 1;
     if (diff.steps.empty())
-        ledger.open.emplace_back("nothing in common: no array of MINE is a step of the reference; --names or --map translate names");
+        ledger.open.emplace_back(
+            "nothing in common: no array of MINE is a step of the reference; --names or --map translate names");
     else if (ledger.computed == 0)
         ledger.open.emplace_back("only what was given was compared, nothing that MINE computed");
     if (!listing.incomplete.empty())
@@ -125,21 +126,22 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
             ledger.not_compared.push_back(name);
     }
     for (const std::string& name : ledger.not_compared)
-        ledger.open.push_back(fmt::format("{}, which MINE returned, was not compared: it is no step of the reference, or "
-                                          "--map {}=STEP says which",
-                                          text_of(world, name), name));
+        ledger.open.push_back(
+            fmt::format("{}, which MINE returned, was not compared: it is no step of the reference, or "
+                        "--map {}=STEP says which",
+                        text_of(world, name), name));
 
     if (diff.steps.empty() || has_result(diff))
         return ledger;
     const auto gradient =
         std::ranges::find_if(diff.extra, [&](const std::string& name) { return can_be_gradient(world, name); });
     if (gradient != diff.extra.end())
-        ledger.open.push_back(fmt::format("{0} can be {1}, and was not compared: --map {0}={1} compares them", *gradient,
-                                          gradient_in_size_of(world, *gradient)->path));
+        ledger.open.push_back(fmt::format("{0} can be {1}, and was not compared: --map {0}={1} compares them",
+                                          *gradient, gradient_in_size_of(world, *gradient)->path));
     else if (can_have_result(diff, options))
-        ledger.open.push_back(fmt::format(
-            "the result, {0}, was not compared: no array of MINE has its numbers or its name, or --map NAME={0} says which",
-            world.reference[result_of(world.recording)].path));
+        ledger.open.push_back(fmt::format("the result, {0}, was not compared: no array of MINE has its numbers or its "
+                                          "name, or --map NAME={0} says which",
+                                          world.reference[result_of(world.recording)].path));
     return ledger;
 }
 

@@ -26,9 +26,11 @@ struct Match {
 /// All of them.
 struct Matches {
     std::vector<Match> matches;
-    std::string fault = {}; ///< an array that is wrong by what the reference says of masks, inputs and sources; mostly empty
-    std::set<std::string, std::less<>> explained = {}; ///< those that are right, or that something right was computed from
-    std::set<std::string, std::less<>> right = {};     ///< those that have the reference's numbers
+    std::string fault =
+        {}; ///< an array that is wrong by what the reference says of masks, inputs and sources; mostly empty
+    std::set<std::string, std::less<>> explained =
+        {};                                        ///< those that are right, or that something right was computed from
+    std::set<std::string, std::less<>> right = {}; ///< those that have the reference's numbers
 };
 
 /// How an array was found that has the numbers of a step, or of what follows from MINE's for it.

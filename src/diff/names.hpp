@@ -36,12 +36,12 @@ struct Hypothesis;
 /// An array under an alias's path is the step that the alias means. Where MINE has another array for that step, and the
 /// two differ, the alias becomes a step of its own with the other one for its formula: `norm1.x = residual1`.
 struct Claims {
-    std::vector<Claim> claims;      ///< in the order of the steps, one per array or part
-    std::vector<std::string> extra; ///< arrays that are no step
-    std::vector<Found> found;       ///< arrays whose step their numbers say
-    std::string fault;                                 ///< Matches::fault
+    std::vector<Claim> claims;                           ///< in the order of the steps, one per array or part
+    std::vector<std::string> extra;                      ///< arrays that are no step
+    std::vector<Found> found;                            ///< arrays whose step their numbers say
+    std::string fault;                                   ///< Matches::fault
     std::set<std::string, std::less<>> explained, right; ///< the same
-    std::vector<std::unique_ptr<const Array>> parts; ///< what was taken out of arrays
+    std::vector<std::unique_ptr<const Array>> parts;     ///< what was taken out of arrays
     std::optional<Recording> widened; ///< the reference with those aliases as steps, where there are some
 };
 

@@ -310,7 +310,9 @@ bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
     if (other.fit.distance > as_near * one.fit.distance + rounding)
         return true;
     const auto is_split = [&](const Placed& placed) { // an axis of the target is two of the array's
-        const auto axes = [](const Shape& shape) { return std::ranges::count_if(shape, [](auto size) { return size > 1; }); };
+        const auto axes = [](const Shape& shape) {
+            return std::ranges::count_if(shape, [](auto size) { return size > 1; });
+        };
         return axes(arrays_[i]->shape) > axes(placed.target->shape);
     };
     if (is_split(one) != is_split(other))

@@ -108,6 +108,13 @@ protected:
     /// All steps that a target follows from, and its own.
     const std::set<std::size_t>& known_before(const Target& target);
 
+    /// The same past no step that is left out.
+    template <class IsLeftOut>
+    std::set<std::size_t> known_before_until(const Target& target, const IsLeftOut& is_left_out)
+    {
+        return known_.all_before(target.steps, is_left_out);
+    }
+
     /// How many steps that MINE does not have a target follows from.
     std::size_t unknown_before(const Target& target);
 

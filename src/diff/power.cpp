@@ -291,7 +291,7 @@ AttentionSizes sizes_of(Diff::World& world)
             continue;
         const Shape &of = scores.value.shape, &one = world.reference[*keys].value.shape;
         const auto head = mistakes::head_scope(scores.path);
-        const std::size_t heads = head    ? std::stoul(std::string(head->number)) + 1
+        const std::size_t heads = head            ? std::stoul(std::string(head->number)) + 1
                                   : of.size() > 3 ? of[of.size() - 3]
                                                   : 1;
         sizes = {std::max(sizes.keys, of.back()), std::max(sizes.queries, of[of.size() - 2]),

@@ -10,6 +10,7 @@
 #include "attn/core/budget.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/expression.hpp"
+#include "attn/mistakes/head_scope.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -40,11 +41,9 @@ bool is_split(const Array& array, const Array& whole)
     return array.values == whole.values;
 }
 
-/// True for some of the numbers of another array, and no others.
-bool is_part(const Array& array, const Array& whole)
+/// True for numbers of another array, and no others.
+bool has_numbers_of(const Array& array, const Array& whole)
 {
-    if (array.size() >= whole.size())
-        return false;
     constexpr double operations = 20;
     spend(operations * static_cast<double>(array.size() + whole.size()));
     std::vector<double> numbers = whole.values;
@@ -103,6 +102,11 @@ public:
                     if (!is_innocent(other))
                         explained.erase(other);
             }
+        for (std::size_t i = 0; i < names_.size(); ++i)
+            if (is_placed(i) && !is_right(names_[i]) && has_other_sources(i))
+                for (const std::string& read : steps_read_by(i))
+                    if (!is_innocent(read))
+                        explained.erase(read);
         return {take_matches(), fault_, std::move(explained), std::move(right)};
     }
 
@@ -231,16 +235,30 @@ private:
         return is_explained_[name] = answer;
     }
 
-    /// True where something right was computed from an array, at once or by others: it has at least one number of the reference's.
+    /// True where something right was computed from an array, at once or by others.
     bool is_innocent(const std::string& name)
     {
         if (!innocent_names_) {
             innocent_names_.emplace();
             for (auto one = graph_.order().rbegin(); one != graph_.order().rend(); ++one)
-                if (innocent_names_->contains(*one) || is_right(*one)) 
-                    innocent_names_->insert(graph_.reads(*one).begin(), graph_.reads(*one).end());
+                if (innocent_names_->contains(*one) || (is_right(*one) && beside_repeated(*one).empty()))
+                    innocent_names_->merge(needed_for(*one));
         }
         return innocent_names_->contains(name);
+    }
+
+    /// What an array was surely computed from, of all that its line reads: where one of these has all of its numbers, as in
+    /// `k, v = k.view(shape), v.view(shape)`, that one.
+    std::set<std::string, std::less<>> needed_for(const std::string& name) const
+    {
+        const std::vector<std::string>& reads = graph_.reads(name);
+        std::set<std::string, std::less<>> all(reads.begin(), reads.end()), sources;
+        const auto found = mine_.find(name);
+        for (const std::string& read : all)
+            if (const auto source = mine_.find(read); all.size() > 1 && found != mine_.end() && source != mine_.end() &&
+                                                      has_numbers_of(*found->second, *source->second))
+                sources.insert(read);
+        return sources.empty() ? all : sources;
     }
 
     /// True for the numbers of a step, or what a formula gives on the way to one, whole or some of its rows.
@@ -255,7 +273,8 @@ private:
     {
         const auto found = mine_.find(name);
         return found != mine_.end() && found->second->type == ElementType::real && found->second->size() > 1 &&
-               !AllowedKeys::is_mask(*found->second) && !std::ranges::all_of(found->second->values, [](double number) { return diff::is_whole(number); });
+               !AllowedKeys::is_mask(*found->second) &&
+               !std::ranges::all_of(found->second->values, [](double number) { return diff::is_whole(number); });
     }
 
     bool is_whole(const std::string& name)
@@ -281,6 +300,45 @@ private:
     bool is_doubtful_part(const std::string& name)
     {
         return !is_a_step(name) && !is_innocent(name) && !is_whole(name) && has_rows(name);
+    }
+
+    /// The arrays before one that stand for steps, each way back to the nearest.
+    std::set<std::string, std::less<>> steps_read_by(std::size_t i) const
+    {
+        std::set<std::string, std::less<>> steps;
+        for (const std::string& name :
+             graph_.all_before(names_[i], [this](const std::string& one) { return is_a_step(one); }))
+            std::ranges::copy_if(graph_.reads(name), std::inserter(steps, steps.end()),
+                                 [this](const std::string& read) { return is_a_step(read); });
+        return steps;
+    }
+
+    /// True where an array was computed from other arrays than its step, so that its line can be right: from a step too early, past one
+    /// that MINE has or a whole other module, from a foreign one, or without one. Masks are no steps, and can be what is missing.
+    bool has_other_sources(std::size_t i)
+    {
+        const Target& target = *placed(i).target;
+        const auto before = graph_.all_before(names_[i], [this](const std::string& name) { return is_a_step(name); });
+        const auto is_mask = [this](const std::string& name) {
+            const auto found = mine_.find(name);
+            return found != mine_.end() && AllowedKeys::is_mask(*found->second);
+        };
+        const std::set<std::size_t> read = steps_before(i);
+        const auto is_read = [&](std::size_t step) { return read.contains(step); };
+        const std::string scope = module_of(target.first());
+        const auto is_past = [&](std::size_t step) {
+            return !steps_[step].formula.empty() && (own(step) != nullptr || !module_of(step).starts_with(scope));
+        };
+        return distance_by_reads(i, target).foreign > 0 ||
+               std::ranges::any_of(known_before_until(target, is_read), is_past) ||
+               (has_missing_source(i, target) && std::ranges::none_of(before, is_mask));
+    }
+
+    /// The scope of a step's module: "layers.0.self_attn." of a head's scores, too.
+    std::string module_of(std::size_t step) const
+    {
+        const auto head = mistakes::head_scope(steps_[step].path);
+        return head ? std::string(head->before) : steps_[step].path.substr(0, steps_[step].path.rfind('.') + 1);
     }
 
     /// What an array was computed from besides the step that it is once more: a mask that masks nothing. Something can be missing there.
@@ -354,7 +412,8 @@ private:
         return std::ranges::any_of(graph_.reads(name), [&](const std::string& read) {
             const auto found = mine_.find(read);
             return found != mine_.end() && is_explained(read) &&
-                   (is_split(array, *found->second) || is_part(array, *found->second));
+                   (is_split(array, *found->second) ||
+                    (array.size() < found->second->size() && has_numbers_of(array, *found->second)));
         });
     }
 
@@ -427,7 +486,8 @@ private:
     bool can_be_computed(const Target& target, std::size_t i) const
     {
         const Step& step = steps_[target.first()];
-        return !step.formula.empty() || are_read(target, i) || (!is_map(target) && step.axes.size() > 1 && !graph_.reads(names_[i]).empty());
+        return !step.formula.empty() || are_read(target, i) ||
+               (!is_map(target) && step.axes.size() > 1 && !graph_.reads(names_[i]).empty());
     }
 
     struct Meaning {
@@ -601,9 +661,9 @@ private:
 
     const ArrayViews& mine_;
     const AllowedKeys allowed_;
-    std::optional<Rows> rows_;                               ///< once they were asked for
+    std::optional<Rows> rows_;                                         ///< once they were asked for
     std::optional<std::set<std::string, std::less<>>> innocent_names_; ///< the same
-    std::map<std::string, bool, std::less<>> is_right_;      ///< as far as it is known
+    std::map<std::string, bool, std::less<>> is_right_;                ///< as far as it is known
     std::map<std::string, bool, std::less<>> is_explained_;  ///< of arrays that are no steps, as far as it is known
     std::size_t explained_at_ = 0;                           ///< the changes() of which is_explained_ is
     std::set<std::size_t> exact_;                            ///< steps whose numbers an array has

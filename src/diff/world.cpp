@@ -163,9 +163,8 @@ void Diff::World::expect_in_empty_rows(EmptyRows rows)
     for (std::size_t i = 0; i < reference.size(); ++i) {
         const std::string& formula = reference[i].formula;
         if (const auto scores = scores_of_softmax(formula); scores && has_empty_row(reference[i].value))
-            steps.set_formula(i,
-                              formula + " + where(max(" + *scores + ", axis=-1, keepdims=True) == -inf, " +
-                                  (rows == EmptyRows::nan ? "inf - inf" : "1 / " + *scores + ".shape[-1]") + ", 0)");
+            steps.set_formula(i, formula + " + where(max(" + *scores + ", axis=-1, keepdims=True) == -inf, " +
+                                     (rows == EmptyRows::nan ? "inf - inf" : "1 / " + *scores + ".shape[-1]") + ", 0)");
     }
 }
 

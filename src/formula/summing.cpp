@@ -406,7 +406,8 @@ struct Tile {
     std::array<std::array<double, columns>, rows> totals{}, partial_squares{}, error_squares{};
 
     /// @param left, right  of each place the numbers of so many rows, and of all columns
-    void add(const double* left, std::size_t step, const double* right, std::size_t length, double unit, double smallest)
+    void add(const double* left, std::size_t step, const double* right, std::size_t length, double unit,
+             double smallest)
     {
         for (std::size_t k = 0; k < length; ++k, left += step, right += columns)
             for (std::size_t i = 0; i < rows; ++i)

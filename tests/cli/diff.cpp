@@ -447,3 +447,137 @@ TEST_CASE("two runs have no steps that flags could mean, and a trace comes first
     trace.put();
     expect_refusal(run({"attn", "diff", desk.a(), trace.reference()}), "a.npz", "give the trace first");
 }
+
+namespace {
+
+/// What attn_record says of arrays: name, line, and what each was computed from.
+struct Recorded {
+    std::string name;
+    int line;
+    Words reads;
+};
+
+std::string listing_of(const std::vector<Recorded>& arrays, const Json& more = Json::object())
+{
+    Json listing = more;
+    listing["format"] = "attn record 1";
+    for (const Recorded& one : arrays)
+        listing["arrays"].push_back({{"name", one.name},
+                                     {"file", "model.py"},
+                                     {"line", one.line},
+                                     {"variable", one.name},
+                                     {"function", "attention"},
+                                     {"reads", one.reads}});
+    return listing.dump();
+}
+
+/// A program of one's own that was recorded beside attn run attention: exponentials stand between its scores and its weights, which
+/// are no step.
+class OwnProgram {
+public:
+    OwnProgram()
+    {
+        Array numbers{{3, 4}, {}, ElementType::real};
+        std::vector<std::pair<std::string, Array>> inputs;
+        double number = 0.3;
+        for (const char* name : {"queries", "keys", "values"}) {
+            numbers.values.clear();
+            for (int i = 0; i < 12; ++i)
+                numbers.values.push_back(number = 3.9 * number * (1 - number)); // never the same
+            inputs.emplace_back(name, numbers);
+        }
+        write_npz(folder / "input.npz", Npz{{}, {inputs.begin(), inputs.end()}, {}});
+        REQUIRE(run({"attn", "run", "attention", "--input", folder / "input.npz", "--quiet", "--trace",
+                     folder / "reference.npz"})
+                    .code == 0);
+        for (const Step& step : read_trace(folder / "reference.npz").steps)
+            arrays[step.path] = step.value;
+        arrays = {{"q", arrays["queries"]}, {"k", arrays["keys"]},    {"v", arrays["values"]}, {"s", arrays["scaled"]},
+                  {"w", arrays["weights"]}, {"y", arrays["context"]}, {"e", arrays["weights"]}};
+        for (double& one : arrays["e"].values)
+            one = one * one + 0.375;
+    }
+
+    Ended compared(const Words& words = {}) const
+    {
+        write_npz(folder / "mine.npz",
+                  Npz{{}, {arrays.begin(), arrays.end()}, {{"attn_record.json", listing_of(listing, more)}}});
+        Words command{"attn", "diff", folder / "reference.npz", folder / "mine.npz"};
+        command.insert(command.end(), words.begin(), words.end());
+        return run(command);
+    }
+
+    Json as_json() const { return Json::parse(compared({"--json"}).output); }
+
+    TemporaryFolder folder;
+    std::map<std::string, Array> arrays;
+    std::vector<Recorded> listing{{"q", 1, {}},    {"k", 1, {}},    {"v", 1, {}},        {"s", 2, {"q", "k"}},
+                                  {"e", 3, {"s"}}, {"w", 4, {"e"}}, {"y", 5, {"w", "v"}}};
+    Json more = Json::object();
+};
+
+} // namespace
+
+TEST_CASE("attn diff is undecided where only inputs were compared, and says so", "[cli][diff]")
+{
+    DiffDesk desk;
+    desk.arrays = {{"inputs", desk.arrays["inputs"]}, {"query_weights", desk.arrays["query_weights"]}};
+    const Ended ended = desk.compared();
+    CHECK(ended.code == 1);
+    CHECK_THAT(ended.output,
+               ContainsSubstring("undecided: only what was given was compared, nothing that MINE computed") &&
+                   ContainsSubstring("mine.npz: undecided: 2 compared"));
+}
+
+TEST_CASE("attn diff is undecided where what a recorded call returned was not compared, and names it", "[cli][diff]")
+{
+    OwnProgram mine;
+    mine.more = {{"results", {"y"}}};
+    CHECK(mine.compared().code == 0);
+    mine.arrays["z"] = mine.arrays["y"];
+    for (double& number : mine.arrays["z"].values)
+        number += 1;
+    mine.listing.push_back({"z", 6, {"y"}});
+    mine.more = {{"results", {"y", "z"}}};
+    const Json json = mine.as_json();
+    CHECK(json["verdict"] == "undecided");
+    CHECK(json["compared"]["results"] == Json::array({"y"}));
+    CHECK(json["compared"]["not_compared"] == Json::array({"z"}));
+    CHECK_THAT(json["why_undecided"][0].get<std::string>(), ContainsSubstring("z (model.py:6), which MINE returned"));
+}
+
+TEST_CASE("attn diff is undecided where a recording has not the reference's result, or lost something", "[cli][diff]")
+{
+    OwnProgram mine;
+    mine.more = {{"incomplete", "the script ended by an exception"}};
+    CHECK_THAT(mine.compared().output,
+               ContainsSubstring("undecided: the recording is not complete: the script ended by an exception"));
+    mine.more = Json::object();
+    mine.arrays.erase("y");
+    mine.listing.pop_back();
+    const Ended ended = mine.compared();
+    CHECK(ended.code == 1);
+    CHECK_THAT(ended.output, ContainsSubstring("undecided: the result, context, was not compared"));
+}
+
+TEST_CASE("attn diff refuses a map of an array that MINE does not have", "[cli][diff]")
+{
+    const DiffDesk desk;
+    expect_refusal(desk.compared({"--map", "Scores=scores"}), "Scores = scores", "MINE has no array Scores");
+}
+
+TEST_CASE("attn diff blames a line whose operands are explained, and gives an interval where one is not", "[cli][diff]")
+{
+    OwnProgram mine;
+    mine.arrays["w"].values[0] += 0.25;
+    const Json json = mine.as_json();
+    CHECK(json["between"]["last_right"]["line"] == 2);
+    CHECK(json["between"]["first_wrong"]["line"] == 4);
+    CHECK(mine.compared().output.starts_with("last right: s (model.py:2); first wrong: w (model.py:4)\n"));
+
+    mine.arrays.erase("e");
+    mine.listing.erase(mine.listing.begin() + 4);
+    mine.listing[4].reads = {"s"};
+    CHECK(mine.as_json()["between"] == nullptr);
+    CHECK(mine.compared().output.starts_with("first wrong: w (model.py:4)"));
+}

@@ -63,7 +63,8 @@ TEST_CASE("attn run model --first moves learned positions by rows, and rotary on
         return read_trace(folder / "t.npz");
     };
     const Recording table = trace_of("gpt2", {}), rows = trace_of("gpt2", {"--first", "1"});
-    const auto &all = table.find("position_embedding.positions")->value, &later = rows.find("position_embedding.positions")->value;
+    const auto &all = table.find("position_embedding.positions")->value,
+               &later = rows.find("position_embedding.positions")->value;
     const std::size_t d_model = later.shape[1];
     for (std::size_t i = 0; i + d_model < all.values.size(); ++i)
         REQUIRE(later.values[i] == all.values[i + d_model]);
@@ -72,7 +73,8 @@ TEST_CASE("attn run model --first moves learned positions by rows, and rotary on
     const std::string turned = "layers.0.self_attn.head.0.rotary_query.output";
     CHECK(here.find(turned)->value.values != there.find(turned)->value.values);
     for (std::size_t i = 0; i < here.find("logits")->value.values.size(); ++i)
-        REQUIRE_THAT(there.find("logits")->value.values[i], Catch::Matchers::WithinRel(here.find("logits")->value.values[i], 1e-9));
+        REQUIRE_THAT(there.find("logits")->value.values[i],
+                     Catch::Matchers::WithinRel(here.find("logits")->value.values[i], 1e-9));
 
     const Ended refused = run_on("model", golden("roberta"), folder, {"--first", "1"});
     CHECK(refused.code == 2);

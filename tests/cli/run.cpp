@@ -345,7 +345,7 @@ TEST_CASE("every flag of attn run changes what comes out", "[cli][run][slow]")
     for (const Module& module : modules())
         for (const Flag& flag : module.flags) {
             CAPTURE(module.name, flag.name);
-            const bool has_its_own_test = flag.name == "--layers" || flag.name == "--without-output-map" ||
+            const bool has_its_own_test = flag.name == "--layers" || flag.name == "--first" || flag.name == "--without-output-map" ||
                                           flag.name == "--norm-epsilon" || flag.name == "--norm-adds-one" ||
                                           flag.name == "--absorbed" || flag.name == "--chunk" ||
                                           (module.name == "attention" && flag.name == "--heads") ||

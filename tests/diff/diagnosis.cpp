@@ -274,12 +274,10 @@ std::vector<std::string> names_of(const Recording& reference, NamedArrays mine)
 
 /// What is recorded of attention by formulas, one of which can be another.
 struct Written {
-    std::map<std::string, std::string> formulas{{"scores", "queries @ keys.T"},
-                                                {"scaled", "scores / sqrt(keys.shape[-1])"},
-                                                {"capped", "4 * tanh(scaled / 4)"},
-                                                {"masked", "where(mask, capped, -inf)"},
-                                                {"weights", "softmax(masked)"},
-                                                {"context", "weights @ values"}};
+    std::map<std::string, std::string> formulas{
+        {"scores", "queries @ keys.T"},     {"scaled", "scores / sqrt(keys.shape[-1])"},
+        {"capped", "4 * tanh(scaled / 4)"}, {"masked", "where(mask, capped, -inf)"},
+        {"weights", "softmax(masked)"},     {"context", "weights @ values"}};
 
     Recording recording() const
     {
@@ -315,8 +313,8 @@ TEST_CASE("mistakes of caps, scales and parts of the keys are named by the resul
     const Written right;
     const Recording reference = right.recording();
     const std::string left = "masked[..., 0:3]", other = "masked[..., 3:6]";
-    const std::string ratio = "(sum(exp(" + other + "), axis=-1, keepdims=True) / sum(exp(" + left +
-                              "), axis=-1, keepdims=True)) ** log(2)";
+    const std::string ratio =
+        "(sum(exp(" + other + "), axis=-1, keepdims=True) / sum(exp(" + left + "), axis=-1, keepdims=True)) ** log(2)";
     const std::map<std::string, Written> cases{
         {"softcap_missing", right.with("capped", "1 * scaled")},
         {"softcap_after_mask", right.with("masked", "where(mask, capped, -4)")},
@@ -360,7 +358,8 @@ TEST_CASE("a result of nothing but NaN has no name", "[diff][diagnose]")
     CHECK(names_of(right.recording(), std::move(mine)).empty());
 }
 
-TEST_CASE("a mistake of a program that computes in float32 and saves float64 is named by the result", "[diff][diagnose]")
+TEST_CASE("a mistake of a program that computes in float32 and saves float64 is named by the result",
+          "[diff][diagnose]")
 {
     const Recording reference = recording_of(run_stack);
     for (const std::string id : {"scale_d_k", "norm_bessel"}) {
@@ -408,7 +407,8 @@ TEST_CASE("heads that take every h-th feature before they are rotated are named 
           std::vector<std::string>{"heads_interleaved"});
 }
 
-TEST_CASE("norms of queries and keys that are left out, or of queries alone, are named by the result", "[diff][diagnose]")
+TEST_CASE("norms of queries and keys that are left out, or of queries alone, are named by the result",
+          "[diff][diagnose]")
 {
     Numbers numbers(44);
     const Matrix x = numbers.matrix(5, 6);
@@ -431,7 +431,8 @@ TEST_CASE("norms of queries and keys that are left out, or of queries alone, are
     }
 }
 
-TEST_CASE("biases that all output maps of attention lack, and no other map, are named by the result", "[diff][diagnose]")
+TEST_CASE("biases that all output maps of attention lack, and no other map, are named by the result",
+          "[diff][diagnose]")
 {
     Numbers numbers(45);
     EncoderWeights right{{random_encoder_layer(numbers), random_encoder_layer(numbers)}, random_norm(numbers, 6)};

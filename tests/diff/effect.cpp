@@ -285,8 +285,7 @@ TEST_CASE("even weights of queries that can attend to nothing are right, and oth
     const auto with_row = [&](double first, double others) {
         Array context = reference.steps.back().value;
         for (std::size_t i = 0; i < 2; ++i)
-            context.values[2 + i] =
-                first * values(0, i) + others * (values(1, i) + values(2, i) + values(3, i));
+            context.values[2 + i] = first * values(0, i) + others * (values(1, i) + values(2, i) + values(3, i));
         return diff::compare(reference, {{"context", context}});
     };
     const Diff even = with_row(0.25, 0.25), other = with_row(0.4, 0.2);

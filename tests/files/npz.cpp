@@ -248,14 +248,13 @@ TEST_CASE("no more of a zip bomb is unpacked than its header promises", "[trace_
             {"a.npy", bomb.bytes(), "", 8, {}, Sizes{static_cast<std::uint32_t>(bomb.bytes().size()), 600'000'000}}),
         ContainsSubstring("trailing"));
     const auto packed = static_cast<std::uint32_t>(bomb.bytes().size());
-    CHECK_THAT(refused_npz(zip_bytes::archive(
-                   {{"text", bomb.bytes(), "", 8, {}, Sizes{packed, 600'000'000}}}), {1000, 1000}),
-               ContainsSubstring("member text is longer than the 1000 bytes"));
+    CHECK_THAT(
+        refused_npz(zip_bytes::archive({{"text", bomb.bytes(), "", 8, {}, Sizes{packed, 600'000'000}}}), {1000, 1000}),
+        ContainsSubstring("member text is longer than the 1000 bytes"));
     CHECK_THAT(refused_npz(zip_bytes::archive({{"text", bomb.bytes(), "", 8}}), {1000, 1000}),
                ContainsSubstring("member text is damaged: it has 65536 bytes, the archive says 0"));
-    CHECK_THAT(
-        refused_npz({"a.npy", bomb.bytes(), "", 8, {}, Sizes{packed, 2'000'000'000}}),
-        ContainsSubstring("would unpack to 1907 MiB, more than 100 times its size"));
+    CHECK_THAT(refused_npz({"a.npy", bomb.bytes(), "", 8, {}, Sizes{packed, 2'000'000'000}}),
+               ContainsSubstring("would unpack to 1907 MiB, more than 100 times its size"));
 }
 
 TEST_CASE("all arrays together stay within the limit", "[trace_io][npz]")

@@ -252,12 +252,28 @@ TEST_CASE("every edit of every pitfall is about a step of some module", "[pitfal
 {
     // Steps that no golden case has: shared heads, caches, RMS norm, gates, windows, caps, norms of queries; of first tokens that are
     // kept, exercise 25. Most of the names of tests/diff/diagnosis.cpp.
-    const std::set<std::string_view> elsewhere{
-        "rotary_offset",       "kv_tiled",          "norm_gain_plus_one", "rms_multiplied",    "swiglu_swapped",
-        "swiglu_parenthesis",  "gates_order",       "gru_reset",          "gru_update",        "cache_lost",
-        "cache_shared",        "cache_overwritten", "window_missing",     "window_off_by_one", "window_top_left",
-        "sink_tokens_missing", "sink_tokens_early", "qk_norm_missing", "qk_norm_after_rotation", "softcap_missing",
-        "softcap_after_mask",  "rotary_partial_partner"};
+    const std::set<std::string_view> elsewhere{"rotary_offset",
+                                               "kv_tiled",
+                                               "norm_gain_plus_one",
+                                               "rms_multiplied",
+                                               "swiglu_swapped",
+                                               "swiglu_parenthesis",
+                                               "gates_order",
+                                               "gru_reset",
+                                               "gru_update",
+                                               "cache_lost",
+                                               "cache_shared",
+                                               "cache_overwritten",
+                                               "window_missing",
+                                               "window_off_by_one",
+                                               "window_top_left",
+                                               "sink_tokens_missing",
+                                               "sink_tokens_early",
+                                               "qk_norm_missing",
+                                               "qk_norm_after_rotation",
+                                               "softcap_missing",
+                                               "softcap_after_mask",
+                                               "rotary_partial_partner"};
     std::vector<Recording> recordings{of_tiles()};
     for (const MistakenRotation& one : mistaken_rotations())
         recordings.push_back(rotation(one.right, nullptr));

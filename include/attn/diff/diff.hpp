@@ -129,12 +129,12 @@ struct Between {
 
 /// The results for all arrays.
 struct Diff {
-    NumberType type = NumberType::float64; ///< of MINE; found out only where something differs
-    std::string hint;                      ///< a line, where MINE seems to be of another type
-    std::vector<StepDiff> steps;           ///< what both have, in the reference's order
-    std::vector<std::string> missing;      ///< steps that MINE doesn't have
-    std::vector<std::string> extra;        ///< arrays of MINE that are no step
-    std::vector<Found> matched;            ///< arrays of MINE that were found by their numbers
+    NumberType type = NumberType::float64;           ///< of MINE; found out only where something differs
+    std::string hint;                                ///< a line, where MINE seems to be of another type
+    std::vector<StepDiff> steps;                     ///< what both have, in the reference's order
+    std::vector<std::string> missing;                ///< steps that MINE doesn't have
+    std::vector<std::string> extra;                  ///< arrays of MINE that are no step
+    std::vector<Found> matched;                      ///< arrays of MINE that were found by their numbers
     bool missing_fails = false, extra_fails = false; ///< where all have to be compared, and are not
     Ledger ledger;
     std::optional<Between> between; ///< of the first wrong step, where the line of its array is not surely to blame

@@ -269,28 +269,29 @@ files::LayerRange layers_called(const std::string& text)
 Module model_module()
 {
     const auto part = std::make_shared<Part>();
-    return {
-        .name = "model",
-        .summary = "a decoder or encoder as Hugging Face publishes it, computed as its config.json says",
-        .inputs = {{"ids", "(b,) n", "the ids of the tokens, of a text", false, InputKind::whole_numbers},
-                   {"tokens", "(b,) n, d_model",
-                    "what comes out of the layer before the first one of --layers, in place of ids"},
-                   lengths_input(),
-                   {"attention_mask", "b, n", "in place of lengths: 1 for a token, 0 for padding on either side", false,
-                    InputKind::zero_or_one},
-                   {"token_type_ids", "(b,) n", "the type of each token, such as its sentence's; 0 unless given", false,
-                    InputKind::whole_numbers},
-                   {"pixel_values", "(b,) channels, height, width", "an image, in place of ids"},
-                   {"input_features", "(b,) features, frames", "a sound, in place of ids"}},
-        .describe_folder = [part](const std::filesystem::path& folder, const files::NamedArrays& arrays) {
-            return description_of(folder, arrays, part->layers);
-        },
-        .needed_tensors = [part](const std::filesystem::path& folder) { return files::tensors_of(folder, part->layers); },
-        .flags = {{"--layers", "FROM:TO",
-                   FlagValue([part](const std::string& text) { part->layers = layers_called(text); }),
-                   "compute these layers alone, 0:4 the first four: no other tensors are read"},
-                  {"--first", "N", whole_number(part->first, 0), "the position of the first token"}},
-        .run = [part](const ModuleRun& run) { run_model(run, *part); }};
+    return {.name = "model",
+            .summary = "a decoder or encoder as Hugging Face publishes it, computed as its config.json says",
+            .inputs = {{"ids", "(b,) n", "the ids of the tokens, of a text", false, InputKind::whole_numbers},
+                       {"tokens", "(b,) n, d_model",
+                        "what comes out of the layer before the first one of --layers, in place of ids"},
+                       lengths_input(),
+                       {"attention_mask", "b, n", "in place of lengths: 1 for a token, 0 for padding on either side",
+                        false, InputKind::zero_or_one},
+                       {"token_type_ids", "(b,) n", "the type of each token, such as its sentence's; 0 unless given",
+                        false, InputKind::whole_numbers},
+                       {"pixel_values", "(b,) channels, height, width", "an image, in place of ids"},
+                       {"input_features", "(b,) features, frames", "a sound, in place of ids"}},
+            .describe_folder =
+                [part](const std::filesystem::path& folder, const files::NamedArrays& arrays) {
+                    return description_of(folder, arrays, part->layers);
+                },
+            .needed_tensors =
+                [part](const std::filesystem::path& folder) { return files::tensors_of(folder, part->layers); },
+            .flags = {{"--layers", "FROM:TO",
+                       FlagValue([part](const std::string& text) { part->layers = layers_called(text); }),
+                       "compute these layers alone, 0:4 the first four: no other tensors are read"},
+                      {"--first", "N", whole_number(part->first, 0), "the position of the first token"}},
+            .run = [part](const ModuleRun& run) { run_model(run, *part); }};
 }
 
 } // namespace attn::cli

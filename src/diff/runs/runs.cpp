@@ -5,7 +5,6 @@
 #include "pairing.hpp"
 #include "../read.hpp"
 
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -10,6 +10,7 @@
 #include "attn/core/error.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace attn::files {
 
@@ -227,9 +228,9 @@ struct Configured {
     LanguageModelDescription description; ///< of the part
 };
 
-/// @param tensors  their names in the folder
+/// @param tensors_in  the names of the folder's tensors, which are asked for once there is a configuration
 Configured read_config(const std::filesystem::path& folder, const LayerRange& layers,
-                       const std::vector<std::string>& tensors)
+                       const std::function<std::vector<std::string>()>& tensors_in)
 {
     const std::filesystem::path file = folder / "config.json";
     const Json config = read_json_object(file, R"(a configuration: {"model_type": "llama", ...})");
@@ -240,7 +241,7 @@ Configured read_config(const std::filesystem::path& folder, const LayerRange& la
             throw Error("does not say how many features a token has, or how many layers there are");
         const std::size_t d_model = *settings.d_model, all = *settings.layers;
         const Part part = part_of(layers, all);
-        expect_layers(part, family, tensors);
+        expect_layers(part, family, tensors_in());
         const LanguageModelDescription whole = description_of(settings, d_model, all);
         return {family, settings, part, description_of(part, whole)};
     });
@@ -250,21 +251,27 @@ Configured read_config(const std::filesystem::path& folder, const LayerRange& la
 
 NameFilter tensors_of(const std::filesystem::path& folder, const LayerRange& layers)
 {
-    std::vector<std::string> names;
-    (void)read_weights(folder, {}, [&](const std::string& name) {
-        names.push_back(name);
-        return false;
-    });
-    const auto [family, settings, part, description] = read_config(folder, layers, names);
+    const auto names_in_files = [&] {
+        std::vector<std::string> names;
+        (void)read_weights(folder, {}, [&](const std::string& name) {
+            names.push_back(name);
+            return false;
+        });
+        return names;
+    };
+    const auto [family, settings, part, description] = read_config(folder, layers, names_in_files);
     return tensors_of(part, family, settings);
 }
 
 Model read_model(const std::filesystem::path& folder, NamedArrays arrays, const LayerRange& layers)
 {
-    std::vector<std::string> names;
-    for (const auto& [name, array] : arrays)
-        names.push_back(name);
-    const auto [family, settings, part, description] = read_config(folder, layers, names);
+    const auto names_of_arrays = [&] {
+        std::vector<std::string> names;
+        for (const auto& [name, array] : arrays)
+            names.push_back(name);
+        return names;
+    };
+    const auto [family, settings, part, description] = read_config(folder, layers, names_of_arrays);
     Model model{.family = family.model_type, .description = description, .weights = {}};
 
     arrays = renamed(std::move(arrays), family);

@@ -235,7 +235,7 @@ const std::vector<Setting>& all_settings()
         row("has_first_norm", &Settings::has_first_norm),
         row("token_types", &Settings::token_types),
         from_0("padding_id",
-            [](Settings& s) -> std::size_t& { return s.padding_id ? *s.padding_id : s.padding_id.emplace(); }),
+               [](Settings& s) -> std::size_t& { return s.padding_id ? *s.padding_id : s.padding_id.emplace(); }),
         row("has_sinks", &Settings::has_sinks),
         row("has_gate", &Settings::has_gate),
         row("linear_heads", [](Settings& s) -> std::size_t& { return states_of(s).heads; }),

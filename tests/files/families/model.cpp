@@ -501,7 +501,8 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
     CHECK_THAT(refused("roberta", with("pad_token_id", nullptr)), ContainsSubstring("pad_token_id is null"));
     CHECK_THAT(refused("vit-plain", with("patch_size", {2, 4})),
                ContainsSubstring("projection.weight is (24, 1, 4, 2), expected"));
-    CHECK_THAT(refused("vit-plain", with("image_size", {8, 13})), ContainsSubstring("columns of pixels can't be divided evenly"));
+    CHECK_THAT(refused("vit-plain", with("image_size", {8, 13})),
+               ContainsSubstring("columns of pixels can't be divided evenly"));
     CHECK_THAT(refused("vit-plain", with("num_channels", 3)), ContainsSubstring("(24, 1, 4, 2), expected"));
     CHECK_THAT(refused("whisper", with("num_hidden_layers", 2)),
                ContainsSubstring("num_hidden_layers is 2, expected 1"));
@@ -513,11 +514,29 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
 
 TEST_CASE("a count that is 0, or that does not divide, is refused in every family by its field", "[families]")
 {
-    const std::set<std::string> counts{
-        "num_attention_heads", "n_head", "n_heads", "num_key_value_heads", "hidden_size", "n_embd", "dim", "d_model",
-        "sliding_window_pattern", "full_attention_interval", "linear_num_key_heads", "linear_num_value_heads",
-        "decoder_sparse_step", "global_attn_every_n_layers", "no_rope_layer_interval", "encoder_attention_heads",
-        "n_group", "kv_lora_rank", "attention_chunk_size", "floor_scale", "num_hidden_layers", "n_layer", "patch_size"};
+    const std::set<std::string> counts{"num_attention_heads",
+                                       "n_head",
+                                       "n_heads",
+                                       "num_key_value_heads",
+                                       "hidden_size",
+                                       "n_embd",
+                                       "dim",
+                                       "d_model",
+                                       "sliding_window_pattern",
+                                       "full_attention_interval",
+                                       "linear_num_key_heads",
+                                       "linear_num_value_heads",
+                                       "decoder_sparse_step",
+                                       "global_attn_every_n_layers",
+                                       "no_rope_layer_interval",
+                                       "encoder_attention_heads",
+                                       "n_group",
+                                       "kv_lora_rank",
+                                       "attention_chunk_size",
+                                       "floor_scale",
+                                       "num_hidden_layers",
+                                       "n_layer",
+                                       "patch_size"};
     std::set<std::string> refused_fields;
     for (const auto& entry : std::filesystem::directory_iterator(goldens)) {
         const std::string family = entry.path().filename().string();

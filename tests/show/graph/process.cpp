@@ -13,8 +13,8 @@ TEST_CASE("a program that takes too long is ended with all that it has started",
 {
     const TemporaryFolder folder;
     const std::string file = folder / "child";
-    const ProcessResult result = run_process({"/bin/sh", "-c", "sleep 100 & echo $! >" + file + "; wait"}, "",
-                                             std::chrono::milliseconds(1500));
+    const ProcessResult result =
+        run_process({"/bin/sh", "-c", "sleep 100 & echo $! >" + file + "; wait"}, "", std::chrono::milliseconds(1500));
     CHECK(result.end == ProcessResult::End::too_slow);
     const int child = std::stoi(bytes_of(file));
     for (int i = 0; i < 200 && ::kill(child, 0) == 0; ++i)
