@@ -299,12 +299,13 @@ class Trial:
         if "bias" in trace:
             size = size + abs(trace["bias"])
         eps = EPSILONS[dtype]
-        terms = 2 + 0.5 * self.case.d ** 0.5, 4 + 0.5 * self.case.m ** 0.5
+        shift = np.minimum(abs((weights * trace["scaled"]).sum(-1, keepdims=True)), 0.25 / eps)  # of exp(score - lse), where lse is rounded
+        terms = 2 + 0.5 * self.case.d ** 0.5, 4 + 0.5 * self.case.m ** 0.5 + shift
         apart = abs(values[..., None, :, :] - output[..., :, None, :])  # how much a change of a weight moves the output
         bounds = {"output": eps * (terms[0] * np.einsum("...nm,...nmv->...nv", weights * size, apart) + terms[1] * (weights @ abs(values)))}
         bounds["weights"] = eps * weights * (terms[0] * (size + (weights * size).sum(-1, keepdims=True)) + terms[1]) + np.finfo(np.float32).tiny
         if "lse" in results:
-            bounds["lse"] = eps * (terms[0] * (weights * size).sum(-1) + terms[1] + abs(trace["lse"]))
+            bounds["lse"] = eps * (terms[0] * (weights * size).sum(-1) + terms[1][..., 0] + abs(trace["lse"]))
         with np.errstate(all="ignore"):
             return all((abs(array - trace[name]) <= bounds[name])[rows].all() for name, array in results.items())
 
