@@ -131,14 +131,17 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
                         "--map {}=STEP says which",
                         text_of(world, name), name));
 
-    if (diff.steps.empty() || has_result(diff))
+    if (diff.steps.empty())
         return ledger;
-    const auto gradient =
-        std::ranges::find_if(diff.extra, [&](const std::string& name) { return can_be_gradient(world, name); });
+    // Where MINE says nothing of what its arrays were computed from, any of that size can be a gradient.
+    const auto gradient = std::ranges::find_if(diff.extra, [&](const std::string& name) {
+        return world.mine->graph().knows_reads() ? can_be_gradient(world, name)
+                                                 : gradient_in_size_of(world, name) != nullptr;
+    });
     if (gradient != diff.extra.end())
         ledger.open.push_back(fmt::format("{0} can be {1}, and was not compared: --map {0}={1} compares them",
                                           *gradient, gradient_in_size_of(world, *gradient)->path));
-    else if (can_have_result(diff, options))
+    else if (!has_result(diff) && can_have_result(diff, options))
         ledger.open.push_back(fmt::format("the result, {0}, was not compared: no array of MINE has its numbers or its "
                                           "name, or --map NAME={0} says which",
                                           world.reference[result_of(world.recording)].path));

@@ -500,8 +500,11 @@ public:
 
     Ended compared(const Words& words = {}) const
     {
-        write_npz(folder / "mine.npz",
-                  Npz{{}, {arrays.begin(), arrays.end()}, {{"attn_record.json", listing_of(listing, more)}}});
+        Npz content;
+        for (const Recorded& one : listing) // in the order in which it was computed
+            content.arrays.emplace_back(one.name, arrays.at(one.name));
+        content.texts.emplace_back("attn_record.json", listing_of(listing, more));
+        write_npz(folder / "mine.npz", content);
         Words command{"attn", "diff", folder / "reference.npz", folder / "mine.npz"};
         command.insert(command.end(), words.begin(), words.end());
         return run(command);
@@ -570,6 +573,8 @@ TEST_CASE("attn diff blames a line whose operands are explained, and gives an in
 {
     OwnProgram mine;
     mine.arrays["w"].values[0] += 0.25;
+    for (std::size_t i = 0; i < 4; ++i) // and what follows from it: w would be innocent beside a right y
+        mine.arrays["y"].values[i] += 0.25 * mine.arrays["v"].values[i];
     const Json json = mine.as_json();
     CHECK(json["between"]["last_right"]["line"] == 2);
     CHECK(json["between"]["first_wrong"]["line"] == 4);

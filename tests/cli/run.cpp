@@ -345,12 +345,12 @@ TEST_CASE("every flag of attn run changes what comes out", "[cli][run][slow]")
     for (const Module& module : modules())
         for (const Flag& flag : module.flags) {
             CAPTURE(module.name, flag.name);
-            const bool has_its_own_test = flag.name == "--layers" || flag.name == "--first" || flag.name == "--without-output-map" ||
-                                          flag.name == "--norm-epsilon" || flag.name == "--norm-adds-one" ||
-                                          flag.name == "--absorbed" || flag.name == "--chunk" ||
-                                          (module.name == "attention" && flag.name == "--heads") ||
-                                          (module.name == "latent-attention" && flag.name == "--heads") ||
-                                          (module.name == "encoder" && flag.name == "--final-epsilon");
+            const bool has_its_own_test =
+                flag.name == "--layers" || flag.name == "--first" || flag.name == "--without-output-map" ||
+                flag.name == "--norm-epsilon" || flag.name == "--norm-adds-one" || flag.name == "--absorbed" ||
+                flag.name == "--chunk" || (module.name == "attention" && flag.name == "--heads") ||
+                (module.name == "latent-attention" && flag.name == "--heads") ||
+                (module.name == "encoder" && flag.name == "--final-epsilon");
             CHECK((has_its_own_test || changed.contains({module.name, flag.name})));
         }
 }

@@ -481,7 +481,7 @@ class Inputs(unittest.TestCase):
 
         refused("dropout is not expected", dropout=None)
         refused("backward needs arguments of PyTorch or JAX", lambda q, k, v: attention(q, k, v), backward=lambda out: out.sum())
-        refused("module has no effect", module="layer")
+        refused("module is for modules, and has no effect", module="layer")
         refused("kv_heads is 0", kv_heads=0, axes=4)
         refused("kv_heads has no effect", kv_heads=2)
         refused("layout is 'bnhdx'", layout="bnhdx")
