@@ -46,8 +46,10 @@ Rows::Rows(const std::vector<Step>& steps) : steps_(steps)
         const auto head = mistakes::head_scope(steps[step].path);
         const std::string kind =
             head ? std::string(head->before) + "head." + std::string(head->rest) : steps[step].path;
-        kinds_.push_back(kinds.emplace(kind, kinds.size()).first->second);
         const Array& array = steps[step].value;
+        kinds_.push_back(kinds.emplace(kind, kinds.size()).first->second);
+        sizes_.resize(kinds.size(), 0);
+        sizes_[kinds_.back()] += array.size();
         const std::size_t length = telling_length(array);
         if (array.type != ElementType::real || length < 2)
             continue;
@@ -100,7 +102,8 @@ bool Rows::have(const Array& array, double near) const
         if (common.empty())
             return false;
     }
-    return !common.empty();
+    // All rows of a step in another order are not that step.
+    return std::ranges::any_of(common, [&](std::size_t kind) { return array.size() < sizes_[kind]; });
 }
 
 } // namespace attn::diff

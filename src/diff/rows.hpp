@@ -15,7 +15,8 @@ public:
     /// @param steps  that outlive this
     explicit Rows(const std::vector<Step>& steps);
 
-    /// True where each row of an array is, up to roundings, a row of one step or of that step of the heads, or begins one.
+    /// True where each row of an array is, up to roundings, a row of one step or of that step of the heads, or begins one; and they are
+    /// not all.
     /// @param near  how far a number can be off, relative to the largest of its row
     bool have(const Array& array, double near) const;
 
@@ -28,6 +29,7 @@ private:
 
     const std::vector<Step>& steps_;
     std::vector<std::size_t> kinds_; ///< of the steps: those of all heads have one
+    std::vector<std::size_t> sizes_; ///< of the kinds: how many numbers they have
     std::vector<Row> rows_;          ///< in the order of their first numbers
 };
 

@@ -380,7 +380,7 @@ def decoder(keep, mistake):
 
 
 DECODER_STEPS = {
-    "mask_missing": r"cross_attn\.(mask|head\.\d\.(masked|weights))",
+    "mask_missing": r"memory_masking\.mask|cross_attn\.(mask|head\.\d\.(masked|weights))",
     "cross_shared_weights": r"cross_attn\.(query|key|value|head\.\d\.(queries|keys|values))",
     "norms_swapped": r"norm3\..*",
 }
