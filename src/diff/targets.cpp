@@ -191,32 +191,6 @@ Shape permuted_shape(const Shape& shape, const Axes& order)
     return result;
 }
 
-/// True where a shape has the axes of another one, some neighbours merged and others split; axes of one entry count for nothing.
-bool merges(const Shape& axes, const Shape& shape)
-{
-    std::size_t at = 0, i = 0;
-    const auto next = [](const Shape& of, std::size_t& place) {
-        while (place < of.size() && of[place] == 1)
-            ++place;
-        return place < of.size() ? of[place++] : 1;
-    };
-    while (true) {
-        std::size_t one = next(axes, at), other = next(shape, i);
-        if (one == 1 || other == 1)
-            return one == other;
-        const bool is_split = one > other; // one of several, never some of several
-        std::size_t& product = is_split ? other : one;
-        while (product < (is_split ? one : other)) {
-            const std::size_t more = is_split ? next(shape, i) : next(axes, at);
-            if (more == 1)
-                return false;
-            product *= more;
-        }
-        if (one != other)
-            return false;
-    }
-}
-
 /// Where a number of permuted(target, order) stands in the target.
 class Places {
 public:
@@ -318,6 +292,31 @@ std::size_t contradictions(const Target& target, const Axes& order, const std::v
 }
 
 } // namespace
+
+bool merges(const Shape& axes, const Shape& shape)
+{
+    std::size_t at = 0, i = 0;
+    const auto next = [](const Shape& of, std::size_t& place) {
+        while (place < of.size() && of[place] == 1)
+            ++place;
+        return place < of.size() ? of[place++] : 1;
+    };
+    while (true) {
+        std::size_t one = next(axes, at), other = next(shape, i);
+        if (one == 1 || other == 1)
+            return one == other;
+        const bool is_split = one > other; // one of several, never some of several
+        std::size_t& product = is_split ? other : one;
+        while (product < (is_split ? one : other)) {
+            const std::size_t more = is_split ? next(shape, i) : next(axes, at);
+            if (more == 1)
+                return false;
+            product *= more;
+        }
+        if (one != other)
+            return false;
+    }
+}
 
 std::vector<Target> targets_of(const std::vector<Step>& steps) { return Collector(steps).collect(); }
 

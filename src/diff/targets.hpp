@@ -51,6 +51,9 @@ struct Fit {
     double distance = 0;            ///< relative_distance
 };
 
+/// True where a shape has the axes of another one, some neighbours merged and others split; axes of one entry count for nothing.
+bool merges(const Shape& axes, const Shape& shape);
+
 /// Numbers this near to a step's, by relative_distance, are that step's, right or slightly wrong.
 double near_enough(const Array& found);
 

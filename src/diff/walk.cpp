@@ -282,8 +282,10 @@ private:
         if (!tells(name))
             return false;
         const Array& array = *mine_.find(name)->second;
-        const auto is_it = [&](const Array& inner) { return relative_distance(array, inner) <= right_enough(array); };
-        return has_numbers_of_a_step(array) || has_inner_result(is_it, false);
+        const auto is_it = [&](const Array& right) {
+            return merges(right.shape, array.shape) && relative_distance(array, right) <= right_enough(array);
+        };
+        return std::ranges::any_of(steps_, is_it, &Step::value) || has_inner_result(is_it, false);
     }
 
     bool has_rows(const std::string& name)
