@@ -102,6 +102,8 @@ void blame(Diff& diff)
     const std::string wrong =
         proven.empty() ? explained.first_wrong(std::string(world.mine->name_of(first->mine))) : proven;
     std::optional<Origin> origin = origin_of(origins, wrong);
+    if (!origin)
+        return; // a listing need not have all arrays
     const Names open = explained.open_before(wrong);
     if (open.size() > 1)
         diff.between = Between{origin_of(origins, explained.last_right(open)), *origin};

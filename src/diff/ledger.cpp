@@ -37,8 +37,9 @@ std::set<std::string, std::less<>> compared_arrays(const Diff::World& world)
 {
     std::set<std::string, std::less<>> names;
     for (const Claim& claim : world.claims.claims)
-        if (claim.array != nullptr)
-            names.insert(std::string(world.mine->name_of(claim.mine)));
+        if (const std::string name(world.mine->name_of(claim.mine));
+            claim.array != nullptr && world.mine->views().contains(name)) // a name can have brackets of its own
+            names.insert(name);
     return names;
 }
 
