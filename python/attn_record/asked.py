@@ -17,7 +17,8 @@ class Call:
 
     def __init__(self, recorder, frame, around):
         self.recorder, self.around = recorder, around
-        self.module, self.arguments, self.named = (frame.f_locals.get(name) for name in ("self", "args", "kwargs"))
+        names = frame.f_code.co_varnames  # (self, *args, **kwargs); PyTorch 1 has other words
+        self.module, self.arguments, self.named = (frame.f_locals.get(name) for name in names[:3])
         self.running = None  # its forward
 
     def tensors(self):

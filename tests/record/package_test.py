@@ -696,6 +696,7 @@ class ChecksPyTorch(unittest.TestCase):
             self.assertTrue(attn.check(Stack().eval(), self.x, mask, **given))
             self.assertFalse(attn.check(Stack().eval(), self.x, ~mask, **given, ignore=["hidden"]))
 
+    @unittest.skipUnless(torch and hasattr(torch.nn.functional, "scaled_dot_product_attention"), "of PyTorch 2")
     def test_a_function_and_a_module_of_queries_keys_and_values_are_checked_by_words(self):
         attend = torch.nn.functional.scaled_dot_product_attention
 
