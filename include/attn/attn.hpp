@@ -9,6 +9,7 @@
 #include "attn/core/recording.hpp"
 #include "attn/core/shape.hpp"
 #include "attn/core/tensor.hpp"
+#include "attn/core/term.hpp"
 #include "attn/core/trace.hpp"
 #include "attn/reference/attention/additive.hpp"
 #include "attn/reference/attention/bilinear.hpp"
@@ -64,4 +65,5 @@
 #include "attn/reference/ops/random.hpp"
 #include "attn/reference/ops/reduce.hpp"
 #include "attn/reference/ops/softmax.hpp"
+#include "attn/reference/ops/terms.hpp"
 #include "attn/reference/ops/top_k.hpp"

@@ -2,6 +2,7 @@
 
 #include "attn/core/memory.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace attn {
@@ -83,13 +84,13 @@ Step Trace::describe(std::string_view step, std::string formula, Array value) co
             std::move(value)};
 }
 
-/// The path of the step that a name means in this scope: that of the innermost scope that has one.
-std::optional<std::string_view> Trace::meaning_of(std::string_view name) const
+/// The path of a name as the innermost scope has it: a step's own, or an alias's.
+std::optional<std::string> Trace::full_name(std::string_view name) const
 {
     std::string scope = path(); // empty, or ends with a dot
     while (true) {
-        if (const auto found = listener_->find(scope + std::string(name)))
-            return found;
+        if (std::string whole = scope + std::string(name); listener_->find(whole))
+            return whole;
         if (scope.empty())
             return std::nullopt;
         scope.pop_back();
@@ -97,7 +98,82 @@ std::optional<std::string_view> Trace::meaning_of(std::string_view name) const
     }
 }
 
-bool Trace::is_in_scope(std::string_view step) const { return meaning_of(parse_step_label(step).name).has_value(); }
+/// The path of the step that a name means in this scope.
+std::optional<std::string_view> Trace::meaning_of(std::string_view name) const
+{
+    const auto whole = full_name(name);
+    return whole ? listener_->find(*whole) : std::nullopt;
+}
+
+std::optional<std::string> Trace::name_in_scope(std::string_view step) const
+{
+    return full_name(parse_step_label(step).name);
+}
+
+/// The name by which a formula in this scope finds a step.
+std::string Trace::relative(std::string_view target) const
+{
+    const auto step = listener_->find(target);
+    if (!step)
+        throw std::logic_error("trace: " + path() + " has no step " + std::string(target));
+    // The shortest first: without the scopes around both. A number belongs to the scope before it.
+    const std::string scope = path();
+    std::size_t common = 0;
+    while (common < std::min(scope.size(), target.size()) && scope[common] == target[common])
+        ++common;
+    for (++common; common-- > 0;) {
+        const bool begins = common == 0 || (target[common - 1] == '.' && begins_name(target[common]));
+        if (begins && meaning_of(target.substr(common)) == step)
+            return std::string(target.substr(common));
+    }
+    throw std::logic_error("trace: no formula in " + scope + " can name " + std::string(target));
+}
+
+std::string Trace::say(const Wording& wording) const
+{
+    return wording.with_names([this](std::string_view path) { return relative(path); });
+}
+
+std::string Trace::said(std::string_view step, const Wording& wording) const
+{
+    if (wording.listener != listener_)
+        throw std::logic_error("trace: " + path() + std::string(step) +
+                               " was computed of numbers that are no step of this trace");
+    return say(wording);
+}
+
+Wording Trace::named(std::string_view name, const Wording& target) const
+{
+    const std::string whole = path() + std::string(name);
+    if (target.listener != listener_ || target.path().empty())
+        throw std::logic_error("trace: " + whole + " can't be another name of what is no step");
+    listener_->record(Alias{whole, std::string(*listener_->find(target.path()))});
+    return Wording::of_step(*listener_, whole);
+}
+
+template <Traceable T>
+Term<T> Trace::recorded(std::string_view step, std::string formula, Term<T> term) const
+{
+    Wording wording = Wording::of_step(*listener_, path() + parse_step_label(step).name);
+    return {recorded(step, std::move(formula), std::move(term).take()), std::move(wording)};
+}
+
+template <Traceable T>
+Term<T> Trace::recorded_input(std::string_view step, Term<T> term) const
+{
+    const std::string name = parse_step_label(step).name, whole = path() + name;
+    if (listener_->find(whole))
+        return {term, Wording::of_step(*listener_, whole)};
+    if (term.wording().listener == listener_ && !term.wording().path().empty())
+        return {term, named(name, term.wording())};
+    if (term.wording().listener == listener_) {
+        std::string formula = say(term.wording());
+        return recorded(step, std::move(formula), std::move(term));
+    }
+    T value = recorded(step, "", *term);
+    return value == *term ? Term<T>(term, Wording::of_step(*listener_, whole))
+                          : Term<T>(std::move(value), Wording::of_step(*listener_, whole));
+}
 
 template <Traceable T>
 T Trace::recorded(std::string_view step, std::string formula, T value) const
@@ -128,7 +204,9 @@ const T& Trace::recorded_input(std::string_view step, const T& value) const
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
     template T Trace::recorded(std::string_view, std::string, T) const;                                                \
-    template const T& Trace::recorded_input(std::string_view, const T&) const;
+    template const T& Trace::recorded_input(std::string_view, const T&) const;                                         \
+    template Term<T> Trace::recorded(std::string_view, std::string, Term<T>) const;                                    \
+    template Term<T> Trace::recorded_input(std::string_view, Term<T>) const;
 ATTN_INSTANTIATE(double)
 ATTN_INSTANTIATE(std::int64_t)
 ATTN_INSTANTIATE(Vector)

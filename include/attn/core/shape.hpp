@@ -17,8 +17,8 @@ public:
 
 /// One axis of a tensor that plays a role: AxisOf("keys", keys, 1).
 struct AxisOf {
-    template <Traceable T>
-    AxisOf(std::string_view tensor_role, const T& tensor, std::size_t which)
+    template <class T>
+    requires Traceable<Value<T>> AxisOf(std::string_view tensor_role, const T& tensor, std::size_t which)
         : role(tensor_role), shape(tensor.shape()), axis(which)
     {
     }
@@ -37,13 +37,13 @@ void expect_agreement(std::string_view function, std::string_view letter, const 
 
 /// Checks that two batches have as many sequences, and as many heads where they have some; a single sequence has no such
 /// axis.
-template <Attending T>
+template <Attending T, Attending U>
 void expect_same_batch(std::string_view function, std::string_view left_role, const T& left,
-                       std::string_view right_role, const T& right)
+                       std::string_view right_role, const U& right)
 {
-    if constexpr (!std::same_as<T, Matrix>)
+    if constexpr (!std::same_as<Value<T>, Matrix>)
         expect_agreement(function, "b", {left_role, left, 0}, {right_role, right, 0});
-    if constexpr (std::same_as<T, Tensor4>)
+    if constexpr (std::same_as<Value<T>, Tensor4>)
         expect_agreement(function, "h", {left_role, left, 1}, {right_role, right, 1});
 }
 

@@ -42,19 +42,36 @@ using Integers = xt::xtensor<std::int64_t, 1, xt::layout_type::row_major>;
 using IntegerMatrix = xt::xtensor<std::int64_t, 2, xt::layout_type::row_major>;
 /// @}
 
-/// Tokens, one row each: one sequence, (n, d), or a batch of equally long ones, (b, n, d).
-template <class T>
-concept Sequence = std::same_as<T, Matrix> || std::same_as<T, Tensor3>;
-
-/// Queries, keys, values or scores: of one sequence, of a batch, or of the heads of a batch, (b, h, n, d).
-template <class T>
-concept Attending = Sequence<T> || std::same_as<T, Tensor4>;
-
 /// What a trace can record: one of the containers above, or a single number.
 template <class T>
 concept Traceable = std::same_as<T, double> || std::same_as<T, std::int64_t> || std::same_as<T, Vector> ||
     std::same_as<T, Matrix> || std::same_as<T, Tensor3> || std::same_as<T, Tensor4> || std::same_as<T, Integers> ||
     std::same_as<T, IntegerMatrix> || std::same_as<T, Mask> || std::same_as<T, BatchMask> || std::same_as<T, HeadMask>;
+
+template <Traceable T>
+class Term; // numbers, and how a formula says them: term.hpp
+
+/// @name The container of a tensor or of a term: functions of attention take either, and give back what they were given
+/// @{
+template <class T>
+struct ValueOf {
+    using Type = T;
+};
+template <class T>
+struct ValueOf<Term<T>> {
+    using Type = T;
+};
+template <class T>
+using Value = typename ValueOf<T>::Type;
+/// @}
+
+/// Tokens, one row each: one sequence, (n, d), or a batch of equally long ones, (b, n, d).
+template <class T>
+concept Sequence = std::same_as<Value<T>, Matrix> || std::same_as<Value<T>, Tensor3>;
+
+/// Queries, keys, values or scores: of one sequence, of a batch, or of the heads of a batch, (b, h, n, d).
+template <class T>
+concept Attending = Sequence<T> || std::same_as<Value<T>, Tensor4>;
 
 /// @name A tensor of xtensor's that is none of the containers above: an expression, an xarray, a tensor of floats
 ///
@@ -107,17 +124,17 @@ struct AnyArgument {
 
 /// The axis of tokens; their features follow.
 template <Attending T>
-inline constexpr std::size_t token_axis = std::same_as<T, Matrix>    ? 0
-                                          : std::same_as<T, Tensor3> ? 1
-                                                                     : 2;
+inline constexpr std::size_t token_axis = std::same_as<Value<T>, Matrix>    ? 0
+                                          : std::same_as<Value<T>, Tensor3> ? 1
+                                                                            : 2;
 template <Attending T>
 inline constexpr std::size_t feature_axis = token_axis<T> + 1;
 
-/// The shape of a container; empty for a number.
-template <Traceable T>
-Shape shape_of(const T& tensor)
+/// The shape of a container or of a term; empty for a number.
+template <class T>
+requires Traceable<Value<T>> Shape shape_of(const T& tensor)
 {
-    if constexpr (std::is_arithmetic_v<T>)
+    if constexpr (std::is_arithmetic_v<Value<T>>)
         return {};
     else
         return Shape(tensor.shape().begin(), tensor.shape().end());

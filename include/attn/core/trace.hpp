@@ -2,6 +2,7 @@
 
 #include "attn/core/recording.hpp"
 #include "attn/core/tensor.hpp"
+#include "attn/core/term.hpp"
 
 #include <concepts>
 #include <functional>
@@ -60,6 +61,13 @@ public:
     /// @param target  as a formula here would find it
     /// @throws std::logic_error  where there is a listener and the name is malformed, taken, or means no earlier step
     void alias(std::string_view name, std::string_view target) const;
+    /// The same for the step that a term is.
+    /// @return the term by its other name
+    template <Traceable T>
+    [[nodiscard]] Term<T> alias(std::string_view name, const Term<T>& term) const
+    {
+        return listener_ == nullptr ? term : Term<T>(term, named(name, term.wording()));
+    }
 
     /// The same scope inside a function: its steps say which function computed them, with which options.
     /// @param options  a function that returns StepOptions; called only when there is a listener
@@ -85,6 +93,28 @@ public:
     template <OtherTensor T, Formula F>
     RefusedTensor<T> operator()(std::string_view step, F&& formula, const T& value) const;
 
+    /// Records a term as a step: its formula is how the term is said.
+    /// @return the term by the step's name
+    /// @throws std::logic_error as above, and where no step has what the term was computed of
+    template <Traceable T>
+    [[nodiscard]] Term<T> operator()(std::string_view step, Term<T> term) const
+    {
+        if (listener_ == nullptr) [[likely]]
+            return term;
+        std::string formula = said(step, term.wording());
+        return recorded(step, std::move(formula), std::move(term));
+    }
+
+    /// The same with a formula of its own, where text and computation differ.
+    template <Traceable T, Formula F>
+    [[nodiscard]] Term<T> operator()(std::string_view step, F&& formula, Term<T> term) const
+    {
+        if (listener_ == nullptr) [[likely]]
+            return term;
+        std::string text = text_of(formula);
+        return recorded(step, std::move(text), std::move(term));
+    }
+
     /// Records an argument of a function, unless this scope has a name for it already, as a step or as an alias.
     /// @return the value to go on with; it lives as long as the given one and the listener do
     /// @throws std::logic_error  as operator() does
@@ -101,6 +131,17 @@ public:
         return input(step, std::as_const(value)); // a copy: what was given is gone
     }
 
+    /// The same for a term. One that is a step already gets another name here, since numbers stand in a trace once; one that was computed
+    /// of steps becomes a step.
+    /// @return the term by its name in this scope
+    template <Traceable T>
+    [[nodiscard]] Term<T> input(std::string_view step, Term<T> term) const
+    {
+        if (listener_ == nullptr) [[likely]]
+            return term;
+        return recorded_input(step, std::move(term));
+    }
+
     /// Records an argument that is the same for many scopes, such as the mask of all heads, unless this scope or one
     /// around it has a name for it already, where a formula finds it.
     /// @return as input() does
@@ -111,6 +152,26 @@ public:
             return value;
         return recorded_input(step, value);
     }
+    template <Traceable T>
+    [[nodiscard]] Term<T> shared_input(std::string_view step, Term<T> term) const
+    {
+        if (listener_ == nullptr) [[likely]]
+            return term;
+        if (const auto there = name_in_scope(step))
+            return Term<T>(term, Wording::of_step(*listener_, *there));
+        return recorded_input(step, std::move(term));
+    }
+
+    /// How a formula in this scope says a term.
+    std::string say(const Wording& wording) const;
+    /// What a name means here, as a formula would find it: a step, or else the name as it is.
+    Wording known(std::string_view name) const
+    {
+        const auto whole = listener_ == nullptr ? std::nullopt : full_name(name);
+        return whole ? Wording::of_step(*listener_, *whole) : worded(name);
+    }
+    /// A text of the formula language as what a formula in this scope says.
+    Wording worded(std::string_view text) const { return {listener_, std::string(listener_ ? text : "")}; }
 
 private:
     struct Module {
@@ -131,9 +192,18 @@ private:
     T recorded(std::string_view step, std::string formula, T value) const;
     template <Traceable T>
     const T& recorded_input(std::string_view step, const T& value) const;
+    template <Traceable T>
+    Term<T> recorded(std::string_view step, std::string formula, Term<T> term) const;
+    template <Traceable T>
+    Term<T> recorded_input(std::string_view step, Term<T> term) const;
 
+    std::string said(std::string_view step, const Wording& wording) const;
+    Wording named(std::string_view name, const Wording& target) const;
+    std::string relative(std::string_view target) const;
     Step describe(std::string_view step, std::string formula, Array value) const;
-    bool is_in_scope(std::string_view step) const;
+    bool is_in_scope(std::string_view step) const { return name_in_scope(step).has_value(); }
+    std::optional<std::string> name_in_scope(std::string_view step) const;
+    std::optional<std::string> full_name(std::string_view name) const;
     std::optional<std::string_view> meaning_of(std::string_view name) const;
     void name_aliases(Aliases aliases, const Trace& around) const;
     std::string path() const;
@@ -145,5 +215,15 @@ private:
     std::shared_ptr<const Module> module_;
     bool is_observing_ = false; ///< nobody can replace a value
 };
+
+/// A tensor as the term of that name, which the caller's formulas know it by; a term has its own name.
+template <class T>
+Term<Value<T>> named(const T& given, std::string_view name, const Trace& trace)
+{
+    if constexpr (Traceable<T>)
+        return {Term(given), trace.known(name)};
+    else
+        return given;
+}
 
 } // namespace attn
