@@ -6,6 +6,7 @@
 #include "attn/reference/layers/stack.hpp"
 #include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/terms.hpp"
 #include "communicator.hpp"
 #include "even.hpp"
 
@@ -127,8 +128,8 @@ private:
     template <Sequence T>
     static T nothing(const T& given, const Trace& trace)
     {
-        const T& x = trace.input("x[(b,) n, d_model]", given);
-        return trace("output[(b,) n, d_model]", "0 * x", T(0 * x));
+        const Term x = trace.input("x[(b,) n, d_model]", Term(given));
+        return T(trace("output[(b,) n, d_model]", 0.0 * x));
     }
 
     MultiHeadWeights attention_weights_;
@@ -147,45 +148,56 @@ std::string sum_formula(std::size_t ranks, const std::string& step)
 }
 
 /// A block divided among the ranks: this rank's part, the sum over all ranks, and the bias, once.
-/// @param part  from (T, Trace) to this rank's part
+/// @param part  from (tokens, Trace) to this rank's part
 template <Sequence T, class Part>
-T divided(const T& x, const std::string& block, const std::optional<Vector>& bias, const Part& part,
-          const LayerPart& layer, Traffic& traffic, const Trace& trace)
+Term<T> divided(const Term<T>& tokens, const std::string& block, const std::optional<Vector>& bias, const Part& part,
+                const LayerPart& layer, Traffic& traffic, const Trace& trace)
 {
-    const Vector* added = bias ? &trace.input("bias[d_model]", *bias) : nullptr;
-    const Trace of_part = trace.scope("part", {{"x", "x"}});
-    const T mine = part(x, of_part);
-    const T sum = trace(
+    const Term x = trace.input("x[(b,) n, d_model]", tokens);
+    const Term added = bias ? trace.input("bias[d_model]", Term(*bias)) : Term<Vector>();
+    const Trace of_part = trace.scope("part");
+    const Term mine = part(x, of_part);
+    const Term sum = trace(
         "sum[(b,) n, d_model]", [&] { return sum_formula(layer.ranks(), block + ".part.output"); },
-        layer.summed(mine, traffic));
-    if (added == nullptr) {
-        trace.alias("output", "sum");
-        return sum;
-    }
-    return trace("output[(b,) n, d_model]", "sum + bias", T(sum + *added));
+        Term(layer.summed(*mine, traffic)));
+    return bias ? trace("output[(b,) n, d_model]", sum + added) : trace.alias("output", sum);
 }
 
 /// Attends with this rank's heads, then uses its hidden units; adds the sums over the ranks.
 template <Sequence T>
-EncoderLayerOf<T> forward(const T& x, const LayerPart& layer, const EncoderLayerWeights& shard,
+EncoderLayerOf<T> forward(const Term<T>& x, const LayerPart& layer, const EncoderLayerWeights& shard,
                           const EncoderOptions& options, Traffic& traffic, const Trace& trace)
 {
     EncoderLayerOf<T> found;
-    const auto normalized = [&](const LayerNormWeights& weights, T& input) {
-        return [&](const T& y, const Trace& inside) { return layer_norm(input = y, weights, options.norm, inside); };
+    const auto norm1 = [&](const Term<T>& y) {
+        found.inputs.norm1 = *y;
+        return layer_norm(y, shard.norm1, options.norm, trace.scope("norm1"));
     };
-    ResidualStream<T> stream(layer_function, x, options.placement == NormPlacement::pre, 2, trace);
-    stream.add("self_attn", normalized(shard.norm1, found.inputs.norm1), [&](const T& y, const Trace& inside) {
-        const auto part = [&](const T& z, const Trace& of_part) { return layer.attention(z, of_part); };
-        return divided(found.inputs.attention = y, "self_attn", shard.self_attention.output->bias, part, layer, traffic,
-                       inside);
-    });
-    stream.add("feed_forward", normalized(shard.norm2, found.inputs.norm2), [&](const T& y, const Trace& inside) {
-        const auto part = [&](const T& z, const Trace& of_part) { return layer.network(z, of_part); };
-        return divided(found.inputs.feed_forward = y, "feed_forward", shard.feed_forward.output.bias, part, layer,
-                       traffic, inside);
-    });
-    found.output = stream.output();
+    const auto norm2 = [&](const Term<T>& y) {
+        found.inputs.norm2 = *y;
+        return layer_norm(y, shard.norm2, options.norm, trace.scope("norm2"));
+    };
+    const auto attend = [&](const Term<T>& y) {
+        found.inputs.attention = *y;
+        const auto part = [&](const Term<T>& z, const Trace& inside) { return layer.attention(z, inside); };
+        return added_to(
+            x, layer_function, "self_attn",
+            divided(y, "self_attn", shard.self_attention.output->bias, part, layer, traffic, trace.scope("self_attn")));
+    };
+    const auto map = [&](const Term<T>& y) {
+        found.inputs.feed_forward = *y;
+        const auto part = [&](const Term<T>& z, const Trace& inside) { return layer.network(z, inside); };
+        return added_to(x, layer_function, "feed_forward",
+                        divided(y, "feed_forward", shard.feed_forward.output.bias, part, layer, traffic,
+                                trace.scope("feed_forward")));
+    };
+    if (options.placement == NormPlacement::pre) {
+        const Term attended = trace("residual1[(b,) n, d_model]", x + attend(norm1(x)));
+        found.output = T(trace("output[(b,) n, d_model]", attended + map(norm2(attended))));
+        return found;
+    }
+    const Term attended = norm1(trace("residual1[(b,) n, d_model]", x + attend(x)));
+    found.output = T(trace.alias("output", norm2(trace("residual2[(b,) n, d_model]", attended + map(attended)))));
     return found;
 }
 
@@ -349,7 +361,7 @@ EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& tokens, const EncoderLa
             return StepOptions{{"ranks", std::to_string(ranks)}, {"heads", std::to_string(given.attention.heads)}};
         });
         const Trace trace = named.scope("rank", rank);
-        const T& x = trace.input("x[(b,) n, d_model]", tokens);
+        const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
         const EncoderOptions options = with_joined_mask(x, given, trace);
         Traffic counted;
         found = forward(x, LayerPart(shard, options, comm), shard, options, counted, trace);

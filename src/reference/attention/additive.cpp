@@ -2,17 +2,23 @@
 
 #include "attn/core/memory.hpp"
 #include "attn/core/shape.hpp"
-#include "attn/reference/ops/activation.hpp"
 #include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 namespace attn {
 namespace {
 
-/// Every query's row beside every key's: (n, m, d), from (n, d) and (m, d).
-Tensor3 sum_pairs(const Matrix& queries, const Matrix& keys)
+/// query_part[:, None, :]: a row for each query, to which those of all keys are added.
+Term<Tensor3> beside_each(const Term<Matrix>& queries)
 {
-    return xt::view(queries, xt::all(), xt::newaxis(), xt::all()) + xt::view(keys, xt::newaxis(), xt::all(), xt::all());
+    return {Tensor3(xt::view(*queries, xt::all(), xt::newaxis(), xt::all())),
+            with_suffix(queries.wording(), "[:, None, :]")};
+}
+
+Attention weighed(Term<Matrix> scores, const Term<Matrix>& values, const WeighingOptions& options, const Trace& trace)
+{
+    auto [context, weights] = weigh_values(std::move(scores), values, options, trace);
+    return {Matrix(std::move(context)), Matrix(std::move(weights))};
 }
 
 /// Every query's row followed by every key's: (n, m, d_q + d_k).
@@ -39,25 +45,21 @@ Attention additive_attention(const Matrix& q, const Matrix& k, const Matrix& v, 
                      {"score weights", weights.score, 0});
     expect_agreement("additive_attention", "m", {"keys", k, 0}, {"values", v, 0});
     const Trace trace = caller.module("additive_attention", [&] { return describe(options); });
-    const Matrix& queries = trace.input("queries[n, d_q]", q);
-    const Matrix& keys = trace.input("keys[m, d_k]", k);
-    const Matrix& values = trace.input("values[m, d_v]", v);
-    const Matrix& query_weights = trace.input("query_weights[d_q, d_hidden]", weights.query);
-    const Matrix& key_weights = trace.input("key_weights[d_k, d_hidden]", weights.key);
-    const Vector& score_weights = trace.input("score_weights[d_hidden]", weights.score);
+    const Term queries = trace.input("queries[n, d_q]", Term(q));
+    const Term keys = trace.input("keys[m, d_k]", Term(k));
+    const Term values = trace.input("values[m, d_v]", Term(v));
+    const Term query_weights = trace.input("query_weights[d_q, d_hidden]", Term(weights.query));
+    const Term key_weights = trace.input("key_weights[d_k, d_hidden]", Term(weights.key));
+    const Term score_weights = trace.input("score_weights[d_hidden]", Term(weights.score));
 
     // Project queries and keys to one size: each once, not once per pair.
-    const Matrix query_part =
-        trace("query_part[n, d_hidden]", "queries @ query_weights", matmul(queries, query_weights));
-    const Matrix key_part = trace("key_part[m, d_hidden]", "keys @ key_weights", matmul(keys, key_weights));
+    const Term query_part = trace("query_part[n, d_hidden]", matmul(queries, query_weights));
+    const Term key_part = trace("key_part[m, d_hidden]", matmul(keys, key_weights));
 
     // Every pair has d_hidden hidden units; their dot product with score_weights is its score.
-    expect_memory("hidden", {queries.shape(0), keys.shape(0), weights.score.size()});
-    const Tensor3 hidden = trace("hidden[n, m, d_hidden]", "tanh(query_part[:, None, :] + key_part)",
-                                 attn::tanh(sum_pairs(query_part, key_part)));
-    Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
-
-    return weigh_values(std::move(scores), "scores", values, options, trace);
+    expect_memory("hidden", {q.shape(0), k.shape(0), weights.score.size()});
+    const Term hidden = trace("hidden[n, m, d_hidden]", tanh(beside_each(query_part) + key_part));
+    return weighed(trace("scores[n, m]", matmul(hidden, score_weights)), values, options, trace);
 }
 
 ConcatenatedWeights concatenate(const AdditiveWeights& weights)
@@ -76,23 +78,20 @@ Attention concatenated_attention(const Matrix& q, const Matrix& k, const Matrix&
                      {"score weights", weights.score, 0});
     expect_agreement("concatenated_attention", "m", {"keys", k, 0}, {"values", v, 0});
     const Trace trace = caller.module("concatenated_attention", [&] { return describe(options); });
-    const Matrix& queries = trace.input("queries[n, d_q]", q);
-    const Matrix& keys = trace.input("keys[m, d_k]", k);
-    const Matrix& values = trace.input("values[m, d_v]", v);
-    const Matrix& hidden_weights = trace.input("hidden_weights[d_pair, d_hidden]", weights.hidden);
-    const Vector& score_weights = trace.input("score_weights[d_hidden]", weights.score);
+    const Term queries = trace.input("queries[n, d_q]", Term(q));
+    const Term keys = trace.input("keys[m, d_k]", Term(k));
+    const Term values = trace.input("values[m, d_v]", Term(v));
+    const Term hidden_weights = trace.input("hidden_weights[d_pair, d_hidden]", Term(weights.hidden));
+    const Term score_weights = trace.input("score_weights[d_hidden]", Term(weights.score));
 
     // Put every query beside every key, and apply the hidden layer to each pair.
-    expect_memory("pairs", {queries.shape(0), keys.shape(0), weights.hidden.shape(0)});
-    const Tensor3 pairs = trace("pairs[n, m, d_pair]",
-                                "concat(repeat(queries[:, None, :], keys.shape[0], axis=1), "
-                                "repeat(keys[None, :, :], queries.shape[0], axis=0), axis=2)",
-                                concatenate_pairs(queries, keys));
-    const Tensor3 hidden =
-        trace("hidden[n, m, d_hidden]", "tanh(pairs @ hidden_weights)", attn::tanh(matmul(pairs, hidden_weights)));
-    Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
-
-    return weigh_values(std::move(scores), "scores", values, options, trace);
+    expect_memory("pairs", {q.shape(0), k.shape(0), weights.hidden.shape(0)});
+    const Term pairs = trace("pairs[n, m, d_pair]",
+                             "concat(repeat(queries[:, None, :], keys.shape[0], axis=1), "
+                             "repeat(keys[None, :, :], queries.shape[0], axis=0), axis=2)",
+                             Term(concatenate_pairs(*queries, *keys)));
+    const Term hidden = trace("hidden[n, m, d_hidden]", tanh(matmul(pairs, hidden_weights)));
+    return weighed(trace("scores[n, m]", matmul(hidden, score_weights)), values, options, trace);
 }
 
 } // namespace attn

@@ -1,7 +1,7 @@
 #include "attn/reference/attention/dot_product.hpp"
 
 #include "attn/core/shape.hpp"
-#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/terms.hpp"
 #include "scores_memory.hpp"
 
 namespace attn {
@@ -18,40 +18,12 @@ void expect_fit(std::string_view function, const T& queries, const T& keys, cons
 
 /// The scores times a factor, in their storage.
 template <Attending T>
-T scaled_by(double factor, T scores)
+Term<T> scaled_by(double factor, Term<T> scores)
 {
-    for (double& score : scores)
+    T scaled = std::move(scores).take();
+    for (double& score : scaled)
         score *= factor;
-    return scores;
-}
-
-/// Scores, and the step that they are.
-template <Attending T>
-struct Named {
-    std::string_view name;
-    T scores;
-};
-
-/// Scores between minus the softcap and the softcap, where there is one.
-template <Attending T>
-Named<T> cap(Named<T> given, std::optional<double> softcap, const Trace& trace)
-{
-    if (!softcap)
-        return given;
-    const auto formula = [&] {
-        return exact_text(*softcap) + " * tanh(" + std::string(given.name) + " / " + exact_text(*softcap) + ")";
-    };
-    return {"capped", trace("capped[(b,) n, m]", formula, T(*softcap * xt::tanh(given.scores / *softcap)))};
-}
-
-/// Scores plus a bias, where there is one.
-template <Attending T>
-Named<T> add(Named<T> given, const OptionalBias& bias, const Trace& trace)
-{
-    if (!bias)
-        return given;
-    const auto formula = [&] { return std::string(given.name) + " + bias"; };
-    return {"biased", trace("biased[(b,) n, m]", formula, add_bias(*bias, std::move(given.scores)))};
+    return Term(std::move(scaled));
 }
 
 StepOptions describe(const AttentionOptions& options)
@@ -74,15 +46,16 @@ AttentionOf<T> dot_product_attention(const T& q, const T& k, const T& v, const W
 {
     expect_fit("dot_product_attention", q, k, v);
     const Trace trace = caller.module("dot_product_attention", [&] { return describe(options); });
-    const T& queries = trace.input("queries[(b,) n, d_k]", q);
-    const T& keys = trace.input("keys[(b,) m, d_k]", k);
-    const T& values = trace.input("values[(b,) m, d_v]", v);
+    const Term queries = trace.input("queries[(b,) n, d_k]", Term(q));
+    const Term keys = trace.input("keys[(b,) m, d_k]", Term(k));
+    const Term values = trace.input("values[(b,) m, d_v]", Term(v));
 
     // Compare every query with every key.
-    expect_memory_for_scores(queries, keys);
-    T scores = trace("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
+    expect_memory_for_scores(q, k);
+    Term scores = trace("scores[(b,) n, m]", matmul(queries, transpose(keys)));
 
-    return weigh_values(std::move(scores), "scores", values, options, trace);
+    auto [context, weights] = weigh_values(std::move(scores), values, options, trace);
+    return {T(std::move(context)), T(std::move(weights))};
 }
 
 template <Attending T>
@@ -91,35 +64,37 @@ AttentionOf<T> scaled_dot_product_attention(const T& q, const T& k, const T& v, 
 {
     expect_fit("scaled_dot_product_attention", q, k, v);
     const Trace trace = caller.module("scaled_dot_product_attention", [&] { return describe(options); });
-    const T& queries = trace.input("queries[(b,) n, d_k]", q);
-    const T& keys = trace.input("keys[(b,) m, d_k]", k);
-    const T& values = trace.input("values[(b,) m, d_v]", v);
+    const Term queries = trace.input("queries[(b,) n, d_k]", Term(q));
+    const Term keys = trace.input("keys[(b,) m, d_k]", Term(k));
+    const Term values = trace.input("values[(b,) m, d_v]", Term(v));
 
     // Compare every query with every key.
-    expect_memory_for_scores(queries, keys);
-    T scores = trace("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
+    expect_memory_for_scores(q, k);
+    Term scores = trace("scores[(b,) n, m]", matmul(queries, transpose(keys)));
 
     // Keep the comparison's size independent of d_k.
     const double scale = scale_factor(options.scale, keys.shape(feature_axis<T>));
-    T scaled = trace(
+    scores = trace(
         "scaled[(b,) n, m]", [&] { return scale_formula(options.scale); }, scaled_by(scale, std::move(scores)));
 
     // Limit the size of the scores.
-    Named<T> capped = cap<T>({"scaled", std::move(scaled)}, options.softcap, trace);
+    if (const auto& softcap = options.softcap)
+        scores = trace("capped[(b,) n, m]", *softcap * tanh(scores / *softcap));
 
     // Add the bias, which depends on positions, not on queries and keys.
-    const auto bias = share("bias[(b,) n, m]", options.bias, trace);
-    Named<T> biased = add(std::move(capped), bias, trace);
+    if (const auto bias = share("bias[(b,) n, m]", options.bias, trace))
+        scores = trace("biased[(b,) n, m]", plus_bias(std::move(scores), *bias, trace));
 
-    return weigh_values(std::move(biased.scores), biased.name, values,
-                        {.mask = options.mask, .causal = options.causal, .sinks = options.sinks}, trace);
+    auto [context, weights] = weigh_values(
+        std::move(scores), values, {.mask = options.mask, .causal = options.causal, .sinks = options.sinks}, trace);
+    return {T(std::move(context)), T(std::move(weights))};
 }
 
-template decltype(dot_product_attention<Matrix>) dot_product_attention<Matrix>;
-template decltype(dot_product_attention<Tensor3>) dot_product_attention<Tensor3>;
-template decltype(dot_product_attention<Tensor4>) dot_product_attention<Tensor4>;
-template decltype(scaled_dot_product_attention<Matrix>) scaled_dot_product_attention<Matrix>;
-template decltype(scaled_dot_product_attention<Tensor3>) scaled_dot_product_attention<Tensor3>;
-template decltype(scaled_dot_product_attention<Tensor4>) scaled_dot_product_attention<Tensor4>;
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template decltype(dot_product_attention<T>) dot_product_attention<T>;                                              \
+    template decltype(scaled_dot_product_attention<T>) scaled_dot_product_attention<T>;
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+ATTN_INSTANTIATE(Tensor4)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

@@ -405,11 +405,29 @@ T add_bias(const AnyBias& bias, T scores)
     return scores;
 }
 
-template Matrix apply_mask(const AnyMask&, Matrix, double);
-template Tensor3 apply_mask(const AnyMask&, Tensor3, double);
-template Tensor4 apply_mask(const AnyMask&, Tensor4, double);
-template Matrix add_bias(const AnyBias&, Matrix);
-template Tensor3 add_bias(const AnyBias&, Tensor3);
-template Tensor4 add_bias(const AnyBias&, Tensor4);
+template <Attending T>
+Term<T> where_allowed(const AnyMask& mask, Term<T> scores, double otherwise, const Trace& trace)
+{
+    const Wording of_mask = trace.worded("mask");
+    Wording wording = call_of("where", {&of_mask, &scores.wording()}, exact_text(otherwise));
+    return {apply_mask(mask, std::move(scores).take(), otherwise), std::move(wording)};
+}
+
+template <Attending T>
+Term<T> plus_bias(Term<T> scores, const AnyBias& bias, const Trace& trace)
+{
+    Wording wording = operator_between(scores.wording(), "+", trace.worded("bias"), Wording::adds);
+    return {add_bias(bias, std::move(scores).take()), std::move(wording)};
+}
+
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template T apply_mask(const AnyMask&, T, double);                                                                  \
+    template T add_bias(const AnyBias&, T);                                                                            \
+    template Term<T> where_allowed(const AnyMask&, Term<T>, double, const Trace&);                                     \
+    template Term<T> plus_bias(Term<T>, const AnyBias&, const Trace&);
+ATTN_INSTANTIATE(Matrix)
+ATTN_INSTANTIATE(Tensor3)
+ATTN_INSTANTIATE(Tensor4)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

@@ -3,9 +3,7 @@
 #include "attn/core/choices.hpp"
 #include "attn/core/error.hpp"
 #include "attn/core/shape.hpp"
-#include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
-#include "attn/reference/ops/softmax.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 namespace attn {
 namespace {
@@ -50,36 +48,28 @@ std::string sink_formula(const T& scores)
 }
 
 /// Softmax with one more score in each row, whose weight is left out of the result.
-/// @param name  of the scores: "masked"
 template <Attending T>
-T softmax_with_sinks(const T& scores, std::string_view name, const Vector& given, const Trace& trace)
+Term<T> softmax_with_sinks(const Term<T>& scores, const Vector& given, const Trace& trace)
 {
     constexpr bool has_heads = std::same_as<T, Tensor4>;
-    const Vector& sinks = trace.input(has_heads ? "sinks[h]" : "sinks[one]", given);
+    const Term sinks = trace.input(has_heads ? "sinks[h]" : "sinks[one]", Term(given));
     const std::size_t m = scores.shape(feature_axis<T>);
-    const T column = trace(
-        "sink_scores[(b,) n, one]", [&] { return sink_formula(scores); }, sink_scores(sinks, scores));
-    T with_sink = trace(
-        "with_sink[(b,) n, m_and_one]", [&] { return "concat(" + std::string(name) + ", sink_scores, axis=-1)"; },
-        concat_columns({scores, column}));
-    const T all = trace("all_weights[(b,) n, m_and_one]", "softmax(with_sink)", softmax(std::move(with_sink)));
-    return trace(
-        "weights[(b,) n, m]", [&] { return "all_weights[..., 0:" + std::to_string(m) + "]"; }, columns(all, 0, m));
+    const Term column = trace(
+        "sink_scores[(b,) n, one]", [&] { return sink_formula(*scores); }, Term(sink_scores(*sinks, *scores)));
+    const Term with_sink = trace("with_sink[(b,) n, m_and_one]", concat_columns<T>({scores, column}));
+    const Term all = trace("all_weights[(b,) n, m_and_one]", softmax(with_sink));
+    return trace("weights[(b,) n, m]", columns(all, 0, m));
 }
 
 /// Each query's scores as weights, under the name `weights`.
-/// @param name  of the scores: "masked"
 template <Attending T>
-T normalized(T scores, std::string_view name, const WeighingOptions& options, const Trace& trace)
+Term<T> normalized(Term<T> scores, const WeighingOptions& options, const Trace& trace)
 {
-    if (options.normalization == Normalization::none) {
-        trace.alias("weights", name);
-        return scores;
-    }
+    if (options.normalization == Normalization::none)
+        return trace.alias("weights", scores);
     if (options.sinks)
-        return softmax_with_sinks(scores, name, *options.sinks, trace);
-    return trace(
-        "weights[(b,) n, m]", [&] { return "softmax(" + std::string(name) + ")"; }, softmax(std::move(scores)));
+        return softmax_with_sinks(scores, *options.sinks, trace);
+    return trace("weights[(b,) n, m]", softmax(std::move(scores)));
 }
 
 } // namespace
@@ -96,35 +86,47 @@ StepOptions describe(const WeighingOptions& options)
 }
 
 template <Attending T>
-AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values, const WeighingOptions& options,
-                            const Trace& trace)
+AttentionOf<Term<T>> weigh_values(Term<T> scores, const Term<T>& values, const WeighingOptions& options,
+                                  const Trace& trace)
 {
+    const std::string said = trace.say(scores.wording()), name = said.empty() ? "scores" : said;
     expect_same_batch("attention", name, scores, "values", values);
     expect_agreement("attention", "m", {name, scores, feature_axis<T>}, {"values", values, token_axis<T>});
     if (options.sinks)
-        expect_fitting(*options.sinks, scores, options.normalization);
+        expect_fitting(*options.sinks, *scores, options.normalization);
     const bool is_softmax = options.normalization == Normalization::softmax;
 
     // Remove forbidden pairs before softmax, not after: the weights of what is left sum to one.
     const std::size_t n = scores.shape(token_axis<T>), m = scores.shape(feature_axis<T>);
     if (const auto mask = join_masks(
-            n, m, {.given = options.mask, .causal = options.causal, .has_heads = std::same_as<T, Tensor4>}, trace)) {
-        scores = trace(
-            "masked[(b,) n, m]", [&] { return "where(mask, " + std::string(name) + (is_softmax ? ", -inf)" : ", 0)"); },
-            apply_mask(*mask, std::move(scores), is_softmax ? minus_infinity : 0.0));
-        name = "masked";
-    }
+            n, m, {.given = options.mask, .causal = options.causal, .has_heads = std::same_as<T, Tensor4>}, trace))
+        scores = trace("masked[(b,) n, m]",
+                       where_allowed(*mask, std::move(scores), is_softmax ? minus_infinity : 0.0, trace));
 
     // Normalise each query's scores to weights.
-    T weights = normalized(std::move(scores), name, options, trace);
+    Term weights = normalized(std::move(scores), options, trace);
 
     // Average the values by the weights.
-    T context = trace("context[(b,) n, d_v]", "weights @ values", matmul(weights, values));
+    Term context = trace("context[(b,) n, d_v]", matmul(weights, values));
     return {std::move(context), std::move(weights)};
 }
 
-template decltype(weigh_values<Matrix>) weigh_values<Matrix>;
-template decltype(weigh_values<Tensor3>) weigh_values<Tensor3>;
-template decltype(weigh_values<Tensor4>) weigh_values<Tensor4>;
+template <Attending T>
+requires Traceable<T> AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values,
+                                                  const WeighingOptions& options, const Trace& trace)
+{
+    expect_agreement("attention", "m", {name, scores, feature_axis<T>}, {"values", values, token_axis<T>});
+    auto [context, weights] =
+        weigh_values(Term<T>(std::move(scores), trace.known(name)), named(values, "values", trace), options, trace);
+    return {T(std::move(context)), T(std::move(weights))};
+}
+
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template AttentionOf<Term<T>> weigh_values(Term<T>, const Term<T>&, const WeighingOptions&, const Trace&);         \
+    template AttentionOf<T> weigh_values(T, std::string_view, const T&, const WeighingOptions&, const Trace&);
+ATTN_INSTANTIATE(Matrix)
+ATTN_INSTANTIATE(Tensor3)
+ATTN_INSTANTIATE(Tensor4)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

@@ -45,7 +45,17 @@ T activate(std::string_view step, std::string_view name, const T& x, Activation 
         token_by_token(x, row_for<activations>(activation).function));
 }
 
+template <Sequence T>
+Term<T> activate(std::string_view step, const Term<T>& x, Activation activation, const Trace& trace)
+{
+    return trace(
+        step, [&] { return formula_of(activation, trace.say(x.wording())); },
+        Term(token_by_token(*x, row_for<activations>(activation).function)));
+}
+
 template Matrix activate(std::string_view, std::string_view, const Matrix&, Activation, const Trace&);
 template Tensor3 activate(std::string_view, std::string_view, const Tensor3&, Activation, const Trace&);
+template Term<Matrix> activate(std::string_view, const Term<Matrix>&, Activation, const Trace&);
+template Term<Tensor3> activate(std::string_view, const Term<Tensor3>&, Activation, const Trace&);
 
 } // namespace attn

@@ -2,6 +2,8 @@
 
 #include "attn/core/choices.hpp"
 #include "attn/core/shape.hpp"
+#include "attn/reference/layers/residual.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <string>
 
@@ -22,89 +24,9 @@ constexpr PlacesRow places_table[] = {
     {NormPlaces::around, "around", true, true, false},
 };
 
-/// Tokens, and the step that they are.
 template <Sequence T>
-struct Named {
-    T tokens;
-    std::string name;
-};
-
-/// The parts of a block: its norms, and its sums.
-template <Sequence T>
-class Block {
-public:
-    Block(const BlockDescription& description, const Trace& trace)
-        : norm_(description.norm),
-          places_(row_for<places_table>(description.places)),
-          scale_(description.residual_scale),
-          trace_(trace)
-    {
-    }
-
-    /// The tokens as a sublayer takes them.
-    Named<T> before(const Named<T>& x, const std::string& scope, const std::optional<LayerNormWeights>& weights) const
-    {
-        return normalized(x, scope, places_.before, weights);
-    }
-
-    /// What a sublayer gives, normalised where a norm of its result stands.
-    /// @param scope     of the sublayer: "self_attn"
-    /// @param sublayer  from (tokens, scope) to its result
-    template <class Sublayer>
-    Named<T> result(const Named<T>& x, const std::string& scope, const std::string& norm_scope,
-                    const std::optional<LayerNormWeights>& weights, const Sublayer& sublayer) const
-    {
-        const Trace inside = trace_.scope(scope, {{"x", x.name}});
-        return normalized({sublayer(x.tokens, inside), scope + ".output"}, norm_scope, places_.of_result, weights);
-    }
-
-    /// The tokens after a sum, normalised where a norm stands there.
-    Named<T> after(const Named<T>& x, const std::string& scope, const std::optional<LayerNormWeights>& weights) const
-    {
-        return normalized(x, scope, places_.after_sum, weights);
-    }
-
-    bool has_norm_after_sum() const { return places_.after_sum; }
-
-    /// The tokens plus what sublayers add, as the step of that name.
-    Named<T> sum(const Named<T>& x, std::initializer_list<const Named<T>*> branches, const std::string& step) const
-    {
-        const std::string factor = scale_ == 1 ? "" : exact_text(scale_) + " * ";
-        T tokens = x.tokens;
-        std::string formula = x.name;
-        for (const Named<T>* branch : branches) {
-            if (shape_of(branch->tokens) != shape_of(tokens)) // the sum would broadcast
-                throw ShapeError("decoder_block: " + x.name + " " + to_string(shape_of(tokens)) + " and " +
-                                 branch->name + " " + to_string(shape_of(branch->tokens)) +
-                                 " must agree in d_model: they are added");
-            tokens += scale_ * branch->tokens;
-            formula += " + " + factor + branch->name;
-        }
-        return {trace_(step + "[(b,) n, d_model]", formula, std::move(tokens)), step};
-    }
-
-private:
-    Named<T> normalized(const Named<T>& x, const std::string& scope, bool stands,
-                        const std::optional<LayerNormWeights>& weights) const
-    {
-        if (!stands)
-            return x;
-        if (!weights)
-            throw Error("decoder_block: norms stand " + std::string(places_.name) + ", and the weights have no " +
-                        scope);
-        const Trace inside = trace_.scope(scope, {{"x", x.name}});
-        return {norm(x.tokens, *weights, norm_, inside), scope + ".output"};
-    }
-
-    const NormDescription& norm_;
-    const PlacesRow& places_;
-    double scale_;
-    const Trace& trace_;
-};
-
-template <Sequence T>
-T attend_to_each_other(const T& x, const SelfAttentionWeights& weights, const BlockDescription& description,
-                       const MultiHeadOptions& options, const Trace& trace)
+Term<T> attend_to_each_other(const Term<T>& x, const SelfAttentionWeights& weights, const BlockDescription& description,
+                             const MultiHeadOptions& options, const Trace& trace)
 {
     if (const auto* latent = std::get_if<LatentAttentionWeights>(&weights))
         return latent_attention(x, *latent, options, trace).output;
@@ -123,8 +45,9 @@ std::optional<Cache> past_of(const std::optional<Caches>& past)
 }
 
 template <Sequence T>
-CachedBlockOf<T> attend_after(const T& x, const PastOfBlock<T>& past, const SelfAttentionWeights& weights,
-                              const BlockDescription& description, const MultiHeadOptions& options, const Trace& trace)
+CachedBlockOf<Term<T>> attend_after(const Term<T>& x, const PastOfBlock<T>& past, const SelfAttentionWeights& weights,
+                                    const BlockDescription& description, const MultiHeadOptions& options,
+                                    const Trace& trace)
 {
     if (const auto* latent = std::get_if<LatentAttentionWeights>(&weights)) {
         auto attended = cached_latent_attention(x, past_of<LatentCacheOf<T>>(past), *latent, options, trace);
@@ -141,7 +64,8 @@ CachedBlockOf<T> attend_after(const T& x, const PastOfBlock<T>& past, const Self
 }
 
 template <Sequence T>
-T map_tokens(const T& x, const NetworkWeights& weights, const BlockDescription& description, const Trace& trace)
+Term<T> map_tokens(const Term<T>& x, const NetworkWeights& weights, const BlockDescription& description,
+                   const Trace& trace)
 {
     if (const auto* mixture = std::get_if<ExpertsWeights>(&weights))
         return experts(x, *mixture, description.experts, trace);
@@ -150,42 +74,61 @@ T map_tokens(const T& x, const NetworkWeights& weights, const BlockDescription& 
     return feed_forward(x, std::get<FeedForwardWeights>(weights), {.activation = description.activation}, trace);
 }
 
+/// The norm of a block that stands in a scope.
+const LayerNormWeights& expect_norm(const std::optional<LayerNormWeights>& weights, const PlacesRow& places,
+                                    std::string_view scope)
+{
+    if (!weights)
+        throw Error("decoder_block: norms stand " + std::string(places.name) + ", and the weights have no " +
+                    std::string(scope));
+    return *weights;
+}
+
 /// One block, whose self-attention is given: from (tokens, options, scope) to its output.
 template <Sequence T, class Attend>
-T block(std::string_view function, const T& tokens, const BlockWeights& weights, const BlockDescription& description,
-        const OptionalMask& given_mask, const Trace& caller, const Attend& attend)
+Term<T> block(std::string_view function, const Term<T>& tokens, const BlockWeights& weights,
+              const BlockDescription& description, const OptionalMask& given_mask, const Trace& caller,
+              const Attend& attend)
 {
     const Trace trace = caller.module(function, [&] { return describe(description); });
-    const Named<T> x{trace.input("x[(b,) n, d_model]", tokens), "x"};
+    const Term x = trace.input("x[(b,) n, d_model]", tokens);
     MultiHeadOptions of_heads = description.attention;
     of_heads.mask = share("mask[(b,) n, m]", given_mask, trace);
-    const Block<T> block(description, trace);
-    const auto network = [&](const Named<T>& y) {
-        return block.result(y, "feed_forward", "post_norm2", weights.post_norm2, [&](const T& z, const Trace& inside) {
-            return map_tokens(z, weights.feed_forward, description, inside);
-        });
+    const PlacesRow& places = row_for<places_table>(description.places);
+    const auto normalized = [&](bool stands, std::string_view scope, const std::optional<LayerNormWeights>& of_norm,
+                                const Term<T>& y) {
+        return stands ? norm(y, expect_norm(of_norm, places, scope), description.norm, trace.scope(scope)) : y;
+    };
+    const auto map = [&](const Term<T>& y) {
+        const Term mapped = map_tokens(y, weights.feed_forward, description, trace.scope("feed_forward"));
+        return normalized(places.of_result, "post_norm2", weights.post_norm2,
+                          added_to(x, function, "feed_forward", mapped));
+    };
+    const auto attended_to = [&](const Term<T>& y) {
+        return added_to(x, function, "self_attn", attend(y, of_heads, trace.scope("self_attn")));
+    };
+    const auto scaled = [&](const Term<T>& y) {
+        return description.residual_scale == 1 ? y : description.residual_scale * y;
     };
 
     // Attend to the other tokens.
-    const Named<T> normalized = description.has_first_norm ? block.before(x, "norm1", weights.norm1) : x;
-    const Named<T> attended =
-        block.result(normalized, "self_attn", "post_norm1", weights.post_norm1,
-                     [&](const T& y, const Trace& inside) { return attend(y, of_heads, inside); });
+    const Term norm1 = normalized(places.before && description.has_first_norm, "norm1", weights.norm1, x);
+    const Term attended = normalized(places.of_result, "post_norm1", weights.post_norm1, attended_to(norm1));
 
     // Map each token by itself: the same tokens, side by side with attention,
     if (description.is_parallel) {
-        const Named<T> mapped = network(weights.norm2 ? block.before(x, "norm2", weights.norm2) : normalized);
-        return block.sum(x, {&attended, &mapped}, "output").tokens;
+        const Term norm2 = weights.norm2 ? normalized(places.before, "norm2", weights.norm2, x) : norm1;
+        return trace("output[(b,) n, d_model]", x + scaled(attended) + scaled(map(norm2)));
     }
 
     // or those that attention has changed.
-    const Named<T> residual = block.after(block.sum(x, {&attended}, "residual1"), "norm1", weights.norm1);
-    const Named<T> mapped = network(block.before(residual, "norm2", weights.norm2));
-    const std::string last = block.has_norm_after_sum() ? "residual2" : "output";
-    const Named<T> output = block.after(block.sum(residual, {&mapped}, last), "norm2", weights.norm2);
-    if (output.name != "output")
-        trace.alias("output", output.name);
-    return output.tokens;
+    const Term residual =
+        normalized(places.after_sum, "norm1", weights.norm1, trace("residual1[(b,) n, d_model]", x + scaled(attended)));
+    const Term norm2 = normalized(places.before, "norm2", weights.norm2, residual);
+    if (!places.after_sum)
+        return trace("output[(b,) n, d_model]", residual + scaled(map(norm2)));
+    const Term sum = trace("residual2[(b,) n, d_model]", residual + scaled(map(norm2)));
+    return trace.alias("output", normalized(true, "norm2", weights.norm2, sum));
 }
 
 } // namespace
@@ -227,34 +170,33 @@ template <Sequence T>
 T decoder_block(const T& x, const BlockWeights& weights, const BlockDescription& description, const OptionalMask& mask,
                 const Trace& trace)
 {
-    return block("decoder_block", x, weights, description, mask, trace,
-                 [&](const T& y, const MultiHeadOptions& of_heads, const Trace& inside) {
-                     return attend_to_each_other(y, weights.self_attention, description, of_heads, inside);
-                 });
+    return T(block("decoder_block", Term(x), weights, description, mask, trace,
+                   [&](const auto& y, const MultiHeadOptions& of_heads, const Trace& inside) {
+                       return attend_to_each_other(y, weights.self_attention, description, of_heads, inside);
+                   }));
 }
 
 template <Sequence T>
-CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfBlock<T>& past, const BlockWeights& weights,
+CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfBlock<Value<T>>& past, const BlockWeights& weights,
                                       const BlockDescription& description, const OptionalMask& mask, const Trace& trace)
 {
     CachedBlockOf<T> result;
-    result.output = block("cached_decoder_block", x, weights, description, mask, trace,
-                          [&](const T& y, const MultiHeadOptions& of_heads, const Trace& inside) {
-                              auto attended =
-                                  attend_after<T>(y, past, weights.self_attention, description, of_heads, inside);
-                              result.cache = std::move(attended.cache);
-                              return std::move(attended.output);
-                          });
+    result.output = T(block("cached_decoder_block", Term(x), weights, description, mask, trace,
+                            [&](const auto& y, const MultiHeadOptions& of_heads, const Trace& inside) {
+                                auto attended =
+                                    attend_after(y, past, weights.self_attention, description, of_heads, inside);
+                                result.cache = std::move(attended.cache);
+                                return std::move(attended.output);
+                            }));
     return result;
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
     template T decoder_block(const T&, const BlockWeights&, const BlockDescription&, const OptionalMask&,              \
                              const Trace&);                                                                            \
-    template CachedBlockOf<T> cached_decoder_block(const T&, const PastOfBlock<T>&, const BlockWeights&,               \
+    template CachedBlockOf<T> cached_decoder_block(const T&, const PastOfBlock<Value<T>>&, const BlockWeights&,        \
                                                    const BlockDescription&, const OptionalMask&, const Trace&);
-ATTN_INSTANTIATE(Matrix)
-ATTN_INSTANTIATE(Tensor3)
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
 #undef ATTN_INSTANTIATE
 
 } // namespace attn

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view self = "cached_self_attention", cross = "cached_cross_attention";
 
 template <Sequence T>
-void expect_past(const T& x, const KeyValueCacheOf<T>& past, const MultiHeadWeights& weights)
+void expect_past(const T& x, const KeyValueCacheOf<Value<T>>& past, const MultiHeadWeights& weights)
 {
     constexpr std::size_t token = token_axis<T>, feature = feature_axis<T>;
     expect_agreement(self, "g d_k", {"past keys", past.keys, feature}, {"key weights", weights.key.weight, 1});
@@ -19,15 +19,15 @@ void expect_past(const T& x, const KeyValueCacheOf<T>& past, const MultiHeadWeig
 }
 
 /// What the heads of a group leave for later tokens, group by group.
+/// The keys or values of all heads side by side, for later tokens.
 template <Sequence T>
-T cached(std::string_view step, std::string_view name, const std::vector<T>& kept, const Groups& groups,
-         const Trace& trace)
+Term<T> kept(std::string_view step, const std::vector<Term<T>>& heads, const Trace& trace)
 {
-    return trace(
-        step, [&] { return merging(name, groups.heads, groups.heads / groups.groups); }, concat_columns(kept));
+    return trace(step, concat_columns(heads));
 }
 
-void expect_memory(const Matrix& x, const KeyValueCache& memory, const MultiHeadWeights& weights, std::size_t heads)
+template <Sequence T>
+void expect_memory(const T& x, const KeyValueCache& memory, const MultiHeadWeights& weights, std::size_t heads)
 {
     expect_agreement(cross, "d_model", {"x", x, 1}, {"query weights", weights.query.weight, 0});
     expect_agreement(cross, "m", {"key", memory.keys, 0}, {"value", memory.values, 0});
@@ -45,7 +45,7 @@ void expect_memory(const Matrix& x, const KeyValueCache& memory, const MultiHead
 } // namespace
 
 template <Sequence T>
-CachedMultiHeadOf<T> cached_self_attention(const T& new_tokens, const PastOfTokens<T>& given_past,
+CachedMultiHeadOf<T> cached_self_attention(const T& new_tokens, const PastOfTokens<Value<T>>& given_past,
                                            const MultiHeadWeights& weights, const MultiHeadOptions& options,
                                            const Trace& caller)
 {
@@ -54,50 +54,55 @@ CachedMultiHeadOf<T> cached_self_attention(const T& new_tokens, const PastOfToke
     if (given_past)
         expect_past(new_tokens, *given_past, weights);
     const Trace trace = caller.module(self, [&] { return describe(groups, options); });
-    const Sources<T> from = name_sources(Sources<T>(new_tokens), trace);
+    const NamedSources from = name_sources(Sources<T>(new_tokens), trace);
     const bool is_grouped = groups.is_grouped();
-    std::optional<KeyValueCacheOf<T>> past;
+    std::optional<KeyValueCacheOf<Term<Value<T>>>> past;
     if (given_past)
-        past = {
-            trace.input(is_grouped ? "past_keys[(b,) past, g_d_k]" : "past_keys[(b,) past, h_d_k]", given_past->keys),
-            trace.input(is_grouped ? "past_values[(b,) past, g_d_v]" : "past_values[(b,) past, h_d_v]",
-                        given_past->values)};
+        past = {trace.input(is_grouped ? "past_keys[(b,) past, g_d_k]" : "past_keys[(b,) past, h_d_k]",
+                            Term(given_past->keys)),
+                trace.input(is_grouped ? "past_values[(b,) past, g_d_v]" : "past_values[(b,) past, h_d_v]",
+                            Term(given_past->values))};
 
     // Make queries, keys and values of the new tokens only.
     PackedAxes axes = axes_of(groups);
     if (past)
         axes.tokens = "n";
-    const PackedHeads<T> packed = project(from, weights, axes, trace);
+    const PackedHeads packed = project(from, weights, axes, trace);
 
     // Attend in each head to the keys in the cache and to the new ones.
-    AttendedHeads<T> heads = attend_by_heads(packed, past ? &*past : nullptr, weights, groups, options, trace);
-    T output = mix_heads(from.queries, heads.merged, weights, trace);
+    auto heads = attend_by_heads(packed, past ? &*past : nullptr, weights, groups, options, trace);
+    Term output = mix_heads(from.queries, heads.merged, weights, trace);
 
     // Keep what later tokens will attend to.
-    T keys = cached(is_grouped ? "cache_keys[(b,) m, g_d_k]" : "cache_keys[(b,) m, h_d_k]", "keys", heads.keys, groups,
-                    trace);
-    T values = cached(is_grouped ? "cache_values[(b,) m, g_d_v]" : "cache_values[(b,) m, h_d_v]", "values",
-                      heads.values, groups, trace);
-    return {std::move(output), std::move(heads.weights), {std::move(keys), std::move(values)}};
+    Term keys = kept(is_grouped ? "cache_keys[(b,) m, g_d_k]" : "cache_keys[(b,) m, h_d_k]", heads.keys, trace);
+    Term values = kept(is_grouped ? "cache_values[(b,) m, g_d_v]" : "cache_values[(b,) m, h_d_v]", heads.values, trace);
+    return {T(std::move(output)),
+            all_as<T>(std::move(heads.weights)),
+            {Value<T>(std::move(keys)), Value<T>(std::move(values))}};
 }
 
-template decltype(cached_self_attention<Matrix>) cached_self_attention<Matrix>;
-template decltype(cached_self_attention<Tensor3>) cached_self_attention<Tensor3>;
+#define ATTN_INSTANTIATE(T) template decltype(cached_self_attention<T>) cached_self_attention<T>;
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+#undef ATTN_INSTANTIATE
 
-MultiHead cached_cross_attention(const Matrix& tokens, const KeyValueCache& memory, const MultiHeadWeights& weights,
-                                 const MultiHeadOptions& options, const Trace& caller)
+template <Sequence T>
+MultiHeadOf<T> cached_cross_attention(const T& tokens, const KeyValueCache& memory, const MultiHeadWeights& weights,
+                                      const MultiHeadOptions& options, const Trace& caller)
 {
     expect_memory(tokens, memory, weights, options.heads);
     const Groups groups{options.heads, options.heads};
     const Trace trace = caller.module(cross, [&] { return describe(groups, options); });
-    const Matrix& x = trace.input("x[n, d_model]", tokens);
-    const Matrix& key = trace.input("key[m, h_d_k]", memory.keys);
-    const Matrix& value = trace.input("value[m, h_d_v]", memory.values);
+    const Term x = trace.input("x[n, d_model]", Term(tokens));
+    const Term key = trace.input("key[m, h_d_k]", Term(memory.keys));
+    const Term value = trace.input("value[m, h_d_v]", Term(memory.values));
 
     // Only the queries are new.
     const PackedHeads<Matrix> packed{linear(x, weights.query, {"x", "query", "d_model", "h_d_k"}, trace), key, value};
-    AttendedHeads<Matrix> heads = attend_by_heads<Matrix>(packed, nullptr, weights, groups, options, trace);
-    return {mix_heads(x, heads.merged, weights, trace), std::move(heads.weights)};
+    auto heads = attend_by_heads(packed, nullptr, weights, groups, options, trace);
+    return {T(mix_heads(x, heads.merged, weights, trace)), all_as<T>(std::move(heads.weights))};
 }
+
+template decltype(cached_cross_attention<Matrix>) cached_cross_attention<Matrix>;
+template decltype(cached_cross_attention<Term<Matrix>>) cached_cross_attention<Term<Matrix>>;
 
 } // namespace attn

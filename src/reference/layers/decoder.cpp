@@ -7,7 +7,7 @@ namespace {
 
 /// The options of a decoder whose masks and biases the trace has named, and whose mask of self-attention is joined.
 template <Sequence T>
-DecoderOptions with_named_masks(const T& x, const DecoderOptions& given, const Trace& trace)
+DecoderOptions with_named_masks(const Term<T>& x, const DecoderOptions& given, const Trace& trace)
 {
     DecoderOptions options = with_joined_mask(x, given, trace);
     options.memory_mask = share("memory_mask[(b,) n, m]", given.memory_mask, trace);
@@ -23,20 +23,22 @@ T decoder_layer(const T& tokens, const T& given_memory, const DecoderLayerWeight
 {
     expect_same_batch("decoder", "x", tokens, "memory", given_memory);
     const Trace trace = caller.module("decoder_layer", [&] { return describe_layer(given); });
-    const T& x = trace.input("x[(b,) n, d_model]", tokens);
-    const T& memory = trace.shared_input("memory[(b,) m, d_memory]", given_memory);
+    const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
+    const Term memory = trace.shared_input("memory[(b,) m, d_memory]", Term(given_memory));
     const DecoderOptions options = with_named_masks(x, given, trace);
-    return decoder_blocks(
+    return T(decoder_blocks(
         "decoder_layer", x, weights, options, trace,
-        [&](const T& y, const Trace& self_attn) {
+        [&](const auto& y, const Trace& self_attn) {
             return multi_head_attention(y, weights.self_attention, options.attention, self_attn).output;
         },
-        [&](const T& y, const Trace& cross_attn) {
-            cross_attn.alias("memory", "memory");
+        [&](const auto& y, const Trace& cross_attn) {
+            const Term queries = cross_attn.input("x[(b,) n, d_model]", y);
+            const Term others = cross_attn.input("memory[(b,) m, d_memory]", memory);
             name_memory_mask(options, cross_attn);
-            return multi_head_attention(Sources(y, memory), weights.cross_attention, cross_options(options), cross_attn)
+            return multi_head_attention(Sources(queries, others), weights.cross_attention, cross_options(options),
+                                        cross_attn)
                 .output;
-        });
+        }));
 }
 
 template <Sequence T>
@@ -45,18 +47,19 @@ T decoder(const T& tokens, const T& given_memory, const DecoderWeights& weights,
 {
     expect_same_batch("decoder", "x", tokens, "memory", given_memory);
     const Trace trace = caller.module("decoder", [&] { return describe_stack(given, weights.layers.size()); });
-    const T& x = trace.input("x[(b,) n, d_model]", tokens);
-    const T& memory = trace.shared_input("memory[(b,) m, d_memory]", given_memory);
+    const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
+    const Term memory = trace.shared_input("memory[(b,) m, d_memory]", Term(given_memory));
     const DecoderOptions options = with_named_masks(x, given, trace);
-    return stack_layers(x, weights, options, trace,
-                        [&](const T& inputs, const DecoderLayerWeights& layer, const Trace& inside) {
-                            return decoder_layer(inputs, memory, layer, options, inside);
-                        });
+    return T(stack_layers(x, weights, options, trace,
+                          [&](const auto& inputs, const DecoderLayerWeights& layer, const Trace& inside) {
+                              return decoder_layer(inputs, memory, layer, options, inside);
+                          }));
 }
 
-template decltype(decoder_layer<Matrix>) decoder_layer<Matrix>;
-template decltype(decoder_layer<Tensor3>) decoder_layer<Tensor3>;
-template decltype(decoder<Matrix>) decoder<Matrix>;
-template decltype(decoder<Tensor3>) decoder<Tensor3>;
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template T decoder_layer(const T&, const T&, const DecoderLayerWeights&, const DecoderOptions&, const Trace&);     \
+    template T decoder(const T&, const T&, const DecoderWeights&, const DecoderOptions&, const Trace&);
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

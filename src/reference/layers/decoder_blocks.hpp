@@ -3,6 +3,7 @@
 #include "attn/reference/layers/decoder.hpp"
 
 #include "attn/reference/layers/stack.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 /// A decoder layer, for keys and values from a cache or without one.
 namespace attn {
@@ -35,17 +36,33 @@ inline void name_memory_mask(const DecoderOptions& options, const Trace& cross_a
 /// @param attend  self-attention: from (tokens, scope) to the self-attention's output
 /// @param cross   cross-attention: from (tokens, scope) to the cross-attention's output
 template <Sequence T, class Attend, class Cross>
-T decoder_blocks(std::string_view function, const T& x, const DecoderLayerWeights& weights,
-                 const DecoderOptions& options, const Trace& trace, const Attend& attend, const Cross& cross)
+Term<T> decoder_blocks(std::string_view function, const Term<T>& x, const DecoderLayerWeights& weights,
+                       const DecoderOptions& options, const Trace& trace, const Attend& attend, const Cross& cross)
 {
+    const auto norm1 = [&](const auto& y) { return layer_norm(y, weights.norm1, options.norm, trace.scope("norm1")); };
+    const auto norm2 = [&](const auto& y) { return layer_norm(y, weights.norm2, options.norm, trace.scope("norm2")); };
+    const auto norm3 = [&](const auto& y) { return layer_norm(y, weights.norm3, options.norm, trace.scope("norm3")); };
+    const auto self_attn = [&](const auto& y) {
+        return added_to(x, function, "self_attn", attend(y, trace.scope("self_attn")));
+    };
+    const auto cross_attn = [&](const auto& y) {
+        return added_to(x, function, "cross_attn", cross(y, trace.scope("cross_attn")));
+    };
+    const auto map = [&](const auto& y) {
+        return added_to(x, function, "feed_forward",
+                        feed_forward(y, weights.feed_forward, options.feed_forward, trace.scope("feed_forward")));
+    };
+
     // Attend to the other tokens, then to the memory, then map each token by itself; add each result to its input.
-    ResidualStream<T> stream(function, x, options.placement == NormPlacement::pre, 3, trace);
-    stream.add("self_attn", weights.norm1, options.norm, attend);
-    stream.add("cross_attn", weights.norm2, options.norm, cross);
-    stream.add("feed_forward", weights.norm3, options.norm, [&](const T& y, const Trace& inside) {
-        return feed_forward(y, weights.feed_forward, options.feed_forward, inside);
-    });
-    return stream.output();
+    if (options.placement == NormPlacement::pre) {
+        const Term attended = trace("residual1[(b,) n, d_model]", x + self_attn(norm1(x)));
+        const Term informed = trace("residual2[(b,) n, d_model]", attended + cross_attn(norm2(attended)));
+        return trace("output[(b,) n, d_model]", informed + map(norm3(informed)));
+    }
+    const Term attended = norm1(trace("residual1[(b,) n, d_model]", x + self_attn(x)));
+    const Term informed = norm2(trace("residual2[(b,) n, d_model]", attended + cross_attn(attended)));
+    const Term mapped = norm3(trace("residual3[(b,) n, d_model]", informed + map(informed)));
+    return trace.alias("output", mapped);
 }
 
 } // namespace attn

@@ -6,25 +6,25 @@ namespace attn {
 namespace {
 
 /// A layer on new tokens, whose keys and values are added to its cache.
-Matrix layer_step(const Matrix& x, DecoderLayerCache& cache, const DecoderLayerWeights& weights,
-                  const DecoderOptions& options, const Trace& caller)
+Term<Matrix> layer_step(const Term<Matrix>& x, DecoderLayerCache& cache, const DecoderLayerWeights& weights,
+                        const DecoderOptions& options, const Trace& caller)
 {
     const Trace trace = caller.module("decoder_step", [&] { return describe_layer(options); });
     return decoder_blocks(
-        "decoder_step", x, weights, options, trace,
-        [&](const Matrix& tokens, const Trace& self_attn) {
+        "decoder_step", trace.input("x[n, d_model]", x), weights, options, trace,
+        [&](const Term<Matrix>& tokens, const Trace& self_attn) {
             // A single new token attends to everything that is there; of several, each to those before it.
             MultiHeadOptions causal = options.attention;
             if (tokens.shape(0) > 1)
                 causal.causal = Causal::bottom_right;
-            CachedMultiHead attended =
-                cached_self_attention(tokens, cache.tokens, weights.self_attention, causal, self_attn);
+            auto attended = cached_self_attention(tokens, cache.tokens, weights.self_attention, causal, self_attn);
             cache.tokens = std::move(attended.cache);
             return attended.output;
         },
-        [&](const Matrix& tokens, const Trace& cross_attn) {
+        [&](const Term<Matrix>& tokens, const Trace& cross_attn) {
+            const Term queries = cross_attn.input("x[n, d_model]", tokens);
             name_memory_mask(options, cross_attn);
-            return cached_cross_attention(tokens, cache.memory, weights.cross_attention, cross_options(options),
+            return cached_cross_attention(queries, cache.memory, weights.cross_attention, cross_options(options),
                                           cross_attn)
                 .output;
         });
@@ -45,15 +45,15 @@ void expect_fit(const DecoderCache& cache, const DecoderWeights& weights, const 
 DecoderCache start_decoder_cache(const Matrix& given_memory, const DecoderWeights& weights, const Trace& caller)
 {
     const Trace trace = caller.module("start_decoder_cache");
-    const Matrix& memory = trace.shared_input("memory[m, d_memory]", given_memory);
+    const Term memory = trace.shared_input("memory[m, d_memory]", Term(given_memory));
     DecoderCache cache;
     for (std::size_t i = 0; i < weights.layers.size(); ++i) {
         const Trace layer = trace.scope("layers", i);
         const Trace cross_attn = layer.scope("cross_attn");
         const MultiHeadWeights& maps = weights.layers[i].cross_attention;
-        Matrix key = linear(memory, maps.key, {"memory", "key", "d_memory", "h_d_k", "m"}, cross_attn);
-        Matrix value = linear(memory, maps.value, {"memory", "value", "d_memory", "h_d_v", "m"}, cross_attn);
-        cache.layers.push_back({{}, {std::move(key), std::move(value)}});
+        Term key = linear(memory, maps.key, {"memory", "key", "d_memory", "h_d_k", "m"}, cross_attn);
+        Term value = linear(memory, maps.value, {"memory", "value", "d_memory", "h_d_v", "m"}, cross_attn);
+        cache.layers.push_back({{}, {Matrix(std::move(key)), Matrix(std::move(value))}});
     }
     return cache;
 }
@@ -63,7 +63,7 @@ DecoderStep decoder_step(const Matrix& tokens, const DecoderCache& cache, const 
 {
     expect_fit(cache, weights, given);
     const Trace trace = caller.module("decoder_step", [&] { return describe_stack(given, weights.layers.size()); });
-    const Matrix& x = trace.input("x[n, d_model]", tokens);
+    const Term x = trace.input("x[n, d_model]", Term(tokens));
     DecoderOptions options = given;
     options.attention.causal.reset();
     options.memory_mask = share("memory_mask[(b,) n, m]", given.memory_mask, trace);
@@ -71,11 +71,11 @@ DecoderStep decoder_step(const Matrix& tokens, const DecoderCache& cache, const 
 
     DecoderCache longer = cache;
     std::size_t i = 0;
-    Matrix output = stack_layers(x, weights, options, trace,
-                                 [&](const Matrix& inputs, const DecoderLayerWeights& layer, const Trace& inside) {
-                                     return layer_step(inputs, longer.layers[i++], layer, options, inside);
-                                 });
-    return {std::move(output), std::move(longer)};
+    Term output = stack_layers(x, weights, options, trace,
+                               [&](const Term<Matrix>& inputs, const DecoderLayerWeights& layer, const Trace& inside) {
+                                   return layer_step(inputs, longer.layers[i++], layer, options, inside);
+                               });
+    return {Matrix(std::move(output)), std::move(longer)};
 }
 
 std::size_t decoder_multiplications(std::size_t n, const DecoderSizes& s)

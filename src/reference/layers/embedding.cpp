@@ -3,6 +3,7 @@
 #include "attn/core/shape.hpp"
 #include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <cmath>
 #include <string>
@@ -12,26 +13,38 @@ namespace attn {
 namespace {
 
 template <Sequence T, class Ids>
-T rows_of(const Ids& given, const EmbeddingWeights& weights, std::optional<double> scale, const Trace& trace)
+Term<T> rows_of(const Term<Ids>& given, const EmbeddingWeights& weights, std::optional<double> scale,
+                const Trace& trace)
 {
-    const Ids& ids = trace.input("ids[(b,) n]", given);
-    const Matrix& table = trace.input("table[vocabulary, d_model]", weights.table);
-    return trace(
-        "output[(b,) n, d_model]", [&] { return scale ? "table[ids] * " + exact_text(*scale) : "table[ids]"; },
-        T(take_rows(table, ids) * scale.value_or(1)));
+    const Term ids = trace.input("ids[(b,) n]", given);
+    const Term table = trace.input("table[vocabulary, d_model]", Term(weights.table));
+    const Term rows(T(take_rows(*table, *ids)), with_suffix(table.wording(), "[" + trace.say(ids.wording()) + "]"));
+    return trace("output[(b,) n, d_model]", scale ? rows * *scale : rows);
 }
 
 } // namespace
 
-Matrix look_up(const Integers& ids, const EmbeddingWeights& weights, std::optional<double> scale, const Trace& trace)
+Term<Matrix> look_up(const Term<Integers>& ids, const EmbeddingWeights& weights, std::optional<double> scale,
+                     const Trace& trace)
 {
     return rows_of<Matrix>(ids, weights, scale, trace);
+}
+
+Term<Tensor3> look_up(const Term<IntegerMatrix>& ids, const EmbeddingWeights& weights, std::optional<double> scale,
+                      const Trace& trace)
+{
+    return rows_of<Tensor3>(ids, weights, scale, trace);
+}
+
+Matrix look_up(const Integers& ids, const EmbeddingWeights& weights, std::optional<double> scale, const Trace& trace)
+{
+    return Matrix(look_up(Term(ids), weights, scale, trace));
 }
 
 Tensor3 look_up(const IntegerMatrix& ids, const EmbeddingWeights& weights, std::optional<double> scale,
                 const Trace& trace)
 {
-    return rows_of<Tensor3>(ids, weights, scale, trace);
+    return Tensor3(look_up(Term(ids), weights, scale, trace));
 }
 
 Matrix embed(const Integers& words, const Matrix& rows, const EmbeddingOptions& options, const Trace& caller)

@@ -2,6 +2,7 @@
 
 #include "attn/core/choices.hpp"
 #include "attn/reference/layers/stack.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 namespace attn {
 namespace {
@@ -16,35 +17,46 @@ template <Sequence T>
 T encoder_layer(const T& tokens, const EncoderLayerWeights& weights, const EncoderOptions& given, const Trace& caller)
 {
     const Trace trace = caller.module("encoder_layer", [&] { return describe_layer(given); });
-    const T& x = trace.input("x[(b,) n, d_model]", tokens);
+    const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
     const EncoderOptions options = with_joined_mask(x, given, trace);
+    const auto norm1 = [&](const auto& y) { return layer_norm(y, weights.norm1, options.norm, trace.scope("norm1")); };
+    const auto norm2 = [&](const auto& y) { return layer_norm(y, weights.norm2, options.norm, trace.scope("norm2")); };
+    const auto attend = [&](const auto& y) {
+        return added_to(
+            x, "encoder_layer", "self_attn",
+            multi_head_attention(y, weights.self_attention, options.attention, trace.scope("self_attn")).output);
+    };
+    const auto map = [&](const auto& y) {
+        return added_to(x, "encoder_layer", "feed_forward",
+                        feed_forward(y, weights.feed_forward, options.feed_forward, trace.scope("feed_forward")));
+    };
 
     // Attend to the other tokens, then map each token by itself; add each result to its input.
-    ResidualStream<T> stream("encoder_layer", x, options.placement == NormPlacement::pre, 2, trace);
-    stream.add("self_attn", weights.norm1, options.norm, [&](const T& y, const Trace& self_attn) {
-        return multi_head_attention(y, weights.self_attention, options.attention, self_attn).output;
-    });
-    stream.add("feed_forward", weights.norm2, options.norm, [&](const T& y, const Trace& inside) {
-        return feed_forward(y, weights.feed_forward, options.feed_forward, inside);
-    });
-    return stream.output();
+    if (options.placement == NormPlacement::pre) {
+        const Term attended = trace("residual1[(b,) n, d_model]", x + attend(norm1(x)));
+        return T(trace("output[(b,) n, d_model]", attended + map(norm2(attended))));
+    }
+    const Term attended = norm1(trace("residual1[(b,) n, d_model]", x + attend(x)));
+    const Term mapped = norm2(trace("residual2[(b,) n, d_model]", attended + map(attended)));
+    return T(trace.alias("output", mapped));
 }
 
 template <Sequence T>
 T encoder(const T& tokens, const EncoderWeights& weights, const EncoderOptions& given, const Trace& caller)
 {
     const Trace trace = caller.module("encoder", [&] { return describe_stack(given, weights.layers.size()); });
-    const T& x = trace.input("x[(b,) n, d_model]", tokens);
+    const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
     const EncoderOptions options = with_joined_mask(x, given, trace);
-    return stack_layers(x, weights, options, trace,
-                        [&](const T& inputs, const EncoderLayerWeights& layer, const Trace& inside) {
-                            return encoder_layer(inputs, layer, options, inside);
-                        });
+    return T(stack_layers(x, weights, options, trace,
+                          [&](const auto& inputs, const EncoderLayerWeights& layer, const Trace& inside) {
+                              return encoder_layer(inputs, layer, options, inside);
+                          }));
 }
 
-template decltype(encoder_layer<Matrix>) encoder_layer<Matrix>;
-template decltype(encoder_layer<Tensor3>) encoder_layer<Tensor3>;
-template decltype(encoder<Matrix>) encoder<Matrix>;
-template decltype(encoder<Tensor3>) encoder<Tensor3>;
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template T encoder_layer(const T&, const EncoderLayerWeights&, const EncoderOptions&, const Trace&);               \
+    template T encoder(const T&, const EncoderWeights&, const EncoderOptions&, const Trace&);
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

@@ -192,15 +192,15 @@ std::string reshaped(std::string_view name, const Shape& shape)
 }
 
 /// The scores with minus infinity in place of those that are not in a token's best groups.
-/// @param name  of the scores
 template <Sequence T>
-T within_best_groups(const T& scores, const std::string& name, const ExpertGroups& groups, const Trace& trace)
+Term<T> within_best_groups(const Term<T>& scores, const ExpertGroups& groups, const Trace& trace)
 {
     const auto [count, kept, best] = groups;
     const std::size_t size = scores.shape(feature_axis<T>) / count;
-    const Grouped<T> by_group = by_groups(scores, count);
+    const auto name = [&] { return trace.say(scores.wording()); };
+    const Grouped<T> by_group = by_groups(*scores, count);
     const Grouped<T> grouped = trace(
-        "grouped[(b,) n, groups, size]", [&] { return reshaped(name, shape_of(by_group)); }, by_group);
+        "grouped[(b,) n, groups, size]", [&] { return reshaped(name(), shape_of(by_group)); }, by_group);
 
     // Score each group by its best experts, and keep the best groups.
     const T group_scores = trace(
@@ -213,128 +213,91 @@ T within_best_groups(const T& scores, const std::string& name, const ExpertGroup
 
     return trace(
         "eligible[(b,) n, experts]",
-        [&] { return "where(repeat(kept_groups, " + std::to_string(size) + ", axis=-1), " + name + ", -inf)"; },
-        apply_mask(for_each_expert(kept_groups, size), scores, minus_infinity));
+        [&] { return "where(repeat(kept_groups, " + std::to_string(size) + ", axis=-1), " + name() + ", -inf)"; },
+        Term(apply_mask(for_each_expert(kept_groups, size), *scores, minus_infinity)));
 }
 
 /// How well each expert fits each token, under the name scores.
 template <Sequence T>
-T score(const T& logits, ExpertScoring scoring, const Trace& trace)
+Term<T> score(const Term<T>& logits, ExpertScoring scoring, const Trace& trace)
 {
     const ScoringRow& row = row_for<scorings>(scoring);
-    if (row.function == nullptr) {
-        trace.alias("scores", "router_logits");
-        return logits;
-    }
-    return trace("scores[(b,) n, experts]", row.formula, token_by_token(logits, row.function));
+    if (row.function == nullptr)
+        return trace.alias("scores", logits);
+    return trace("scores[(b,) n, experts]", row.formula, Term(token_by_token(*logits, row.function)));
 }
 
 /// Which experts each token has, under the name chosen: those of the largest scores, of those that it can have.
 template <Sequence T>
-MaskOf<T> choose(T scores, const std::optional<Vector>& correction_bias, const ExpertsOptions& options,
+MaskOf<T> choose(Term<T> scores, const std::optional<Vector>& correction_bias, const ExpertsOptions& options,
                  const Trace& trace)
 {
-    std::string name = "scores";
-    if (correction_bias) {
-        const Vector& bias = trace.input("correction_bias[experts]", *correction_bias);
-        scores = trace("choice_scores[(b,) n, experts]", "scores + correction_bias", T(scores + bias));
-        name = "choice_scores";
-    }
-    if (options.groups) {
-        scores = within_best_groups(scores, name, *options.groups, trace);
-        name = "eligible";
-    }
+    if (correction_bias)
+        scores = trace("choice_scores[(b,) n, experts]",
+                       scores + trace.input("correction_bias[experts]", Term(*correction_bias)));
+    if (options.groups)
+        scores = within_best_groups(scores, *options.groups, trace);
     return trace(
-        "chosen[(b,) n, experts]", [&] { return "top_k(" + name + ", " + std::to_string(options.top) + ")"; },
-        top_k(scores, options.top));
+        "chosen[(b,) n, experts]",
+        [&] { return "top_k(" + trace.say(scores.wording()) + ", " + std::to_string(options.top) + ")"; },
+        top_k(*scores, options.top));
 }
 
 /// The weights of the experts that were chosen, and zeros, under the name weights.
 template <Sequence T>
-T weigh(const T& scores, const MaskOf<T>& chosen, const ExpertsOptions& options, const Trace& trace)
+Term<T> weigh(const Term<T>& scores, const MaskOf<T>& chosen, const ExpertsOptions& options, const Trace& trace)
 {
     const NormalizationRow& row = row_for<normalizations>(options.normalization);
-    T weights = trace("chosen_scores[(b,) n, experts]", row.only_chosen, apply_mask(chosen, scores, row.of_others));
-    std::string name = "chosen_scores";
-    if (row.function != nullptr) {
-        weights = trace("normalized[(b,) n, experts]", row.formula, token_by_token(weights, row.function));
-        name = "normalized";
-    }
-    if (options.scaling_factor == 1) {
-        trace.alias("weights", name);
-        return weights;
-    }
-    return trace(
-        "weights[(b,) n, experts]", [&] { return name + " * " + exact_text(options.scaling_factor); },
-        T(weights * options.scaling_factor));
+    Term weights =
+        trace("chosen_scores[(b,) n, experts]", row.only_chosen, Term(apply_mask(chosen, *scores, row.of_others)));
+    if (row.function != nullptr)
+        weights = trace("normalized[(b,) n, experts]", row.formula, Term(token_by_token(*weights, row.function)));
+    return options.scaling_factor == 1 ? trace.alias("weights", weights)
+                                       : trace("weights[(b,) n, experts]", weights * options.scaling_factor);
 }
 
 // --------------------------------------------------------------------------------------------------------- the experts
 
 /// What one expert adds to the mixture.
 /// @param weight  of the expert for each token, ((b,) n, 1)
-/// @param name    of the weight: "weights[..., 0:1]"
 /// @param trace   the expert's scope
 /// @return under the name weighted, or output where the input is weighted
 template <Sequence T>
-T weighted_expert(const T& x, const T& weight, const std::string& name, const GatedFeedForwardWeights& weights,
-                  const ExpertsOptions& options, const Trace& trace)
+Term<T> weighted_expert(const Term<T>& x, const Term<T>& weight, const GatedFeedForwardWeights& weights,
+                        const ExpertsOptions& options, const Trace& trace)
 {
-    if (options.weighting == ExpertWeighting::input) {
-        const T weighted = trace(
-            "x[(b,) n, d_model]", [&] { return name + " * x"; }, T(weight * x));
-        return gated_feed_forward(weighted, weights, options.expert, trace);
-    }
-    trace.alias("x", "x");
-    const T output = gated_feed_forward(x, weights, options.expert, trace);
-    return trace(
-        "weighted[(b,) n, d_model]", [&] { return name + " * output"; }, T(weight * output));
+    if (options.weighting == ExpertWeighting::input)
+        return gated_feed_forward(trace("x[(b,) n, d_model]", weight * x), weights, options.expert, trace);
+    return trace("weighted[(b,) n, d_model]", weight * gated_feed_forward(x, weights, options.expert, trace));
 }
 
 /// The sum of what all experts add, under the name routed.
 template <Sequence T>
-T mix(const T& x, const T& weights, const std::vector<GatedFeedForwardWeights>& all, const ExpertsOptions& options,
-      const Trace& trace)
+Term<T> mix(const Term<T>& x, const Term<T>& weights, const std::vector<GatedFeedForwardWeights>& all,
+            const ExpertsOptions& options, const Trace& trace)
 {
-    const std::string added = options.weighting == ExpertWeighting::input ? "output" : "weighted";
-    T mixture;
-    std::string before;
+    Term<T> mixture;
     for (std::size_t i = 0; i < all.size(); ++i) {
         const Trace expert = trace.scope("expert", i);
-        const std::string name = "weights[..., " + std::to_string(i) + ":" + std::to_string(i + 1) + "]";
-        const T part = weighted_expert(x, columns(weights, i, i + 1), name, all[i], options, expert);
-        if (i == 0) {
-            expert.alias("mixture", added);
-            mixture = part;
-        } else {
-            mixture = expert(
-                "mixture[(b,) n, d_model]", [&] { return before + " + " + added; }, T(mixture + part));
-        }
-        before = "expert." + std::to_string(i) + ".mixture";
+        const Term part = weighted_expert(x, columns(weights, i, i + 1), all[i], options, expert);
+        mixture = i == 0 ? expert.alias("mixture", part) : expert("mixture[(b,) n, d_model]", mixture + part);
     }
-    trace.alias("routed", before);
-    return mixture;
+    return trace.alias("routed", mixture);
 }
 
 /// What the expert that all tokens share adds.
-/// @return and its name
 template <Sequence T>
-std::pair<T, std::string> share_expert(const T& x, const GatedFeedForwardWeights& weights,
-                                       const std::optional<LinearWeights>& gate_weights, const ExpertsOptions& options,
-                                       const Trace& trace)
+Term<T> share_expert(const Term<T>& x, const GatedFeedForwardWeights& weights,
+                     const std::optional<LinearWeights>& gate_weights, const ExpertsOptions& options,
+                     const Trace& trace)
 {
-    const Trace scope = trace.scope("shared_expert", {{"x", "x"}});
-    T shared = gated_feed_forward(x, weights, options.expert, scope);
+    const Term shared = gated_feed_forward(x, weights, options.expert, trace.scope("shared_expert"));
     if (!gate_weights)
-        return {std::move(shared), "shared_expert.output"};
+        return shared;
     const LinearSteps steps{"x", "shared_expert_gate", "d_model", "one", "n", "shared_expert_gate_logits"};
-    const T logits = linear(x, *gate_weights, steps, trace);
-    const auto sigmoids = [](const Matrix& tokens) { return sigmoid(tokens); };
-    const T gate = trace("shared_expert_gate[(b,) n, one]", "sigmoid(shared_expert_gate_logits)",
-                         token_by_token(logits, sigmoids));
-    return {
-        trace("gated_shared_expert[(b,) n, d_model]", "shared_expert_gate * shared_expert.output", T(gate * shared)),
-        "gated_shared_expert"};
+    const Term logits = linear(x, *gate_weights, steps, trace);
+    const Term gate = trace("shared_expert_gate[(b,) n, one]", sigmoid(logits));
+    return trace("gated_shared_expert[(b,) n, d_model]", gate * shared);
 }
 
 } // namespace
@@ -346,26 +309,25 @@ T experts(const T& tokens, const ExpertsWeights& weights, const ExpertsOptions& 
     expect_choice(weights.experts.size(), options);
     const auto& [router, correction_bias, all, shared_expert, shared_expert_gate] = weights;
     const Trace trace = caller.module("experts", [&] { return describe(options); });
-    const T& x = trace.input("x[(b,) n, d_model]", tokens);
+    const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
 
     // Choose experts for each token, and weigh them.
-    const T logits = linear(x, router, {"x", "router", "d_model", "experts", "n", "router_logits"}, trace);
-    const T scores = score(logits, options.scoring, trace);
-    const MaskOf<T> chosen = choose(scores, correction_bias, options, trace);
-    const T weights_of_token = weigh(scores, chosen, options, trace);
+    const Term logits = linear(x, router, {"x", "router", "d_model", "experts", "n", "router_logits"}, trace);
+    const Term scores = score(logits, options.scoring, trace);
+    const MaskOf<Value<T>> chosen = choose(scores, correction_bias, options, trace);
+    const Term weights_of_token = weigh(scores, chosen, options, trace);
 
     // Add up what they make of the token, each times its weight.
-    T routed = mix(x, weights_of_token, all, options, trace);
+    const Term routed = mix(x, weights_of_token, all, options, trace);
 
-    if (!shared_expert) {
-        trace.alias("output", "routed");
-        return routed;
-    }
-    const auto [shared, name] = share_expert(x, *shared_expert, shared_expert_gate, options, trace);
-    return trace("output[(b,) n, d_model]", "routed + " + name, T(routed + shared));
+    if (!shared_expert)
+        return T(trace.alias("output", routed));
+    const Term shared = share_expert(x, *shared_expert, shared_expert_gate, options, trace);
+    return T(trace("output[(b,) n, d_model]", routed + shared));
 }
 
-template decltype(experts<Matrix>) experts<Matrix>;
-template decltype(experts<Tensor3>) experts<Tensor3>;
+#define ATTN_INSTANTIATE(T) template decltype(experts<T>) experts<T>;
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

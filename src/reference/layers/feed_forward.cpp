@@ -13,17 +13,17 @@ T feed_forward(const T& tokens, const FeedForwardWeights& weights, const FeedFor
     const Trace trace = caller.module("feed_forward", [&] {
         return StepOptions{{"activation", std::string(name_of(options.activation))}};
     });
-    const T& x = trace.input("x[(b,) n, d_model]", tokens);
+    const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
 
-    // Map each token to the hidden units.
-    const T hidden = linear(x, weights.hidden, {"x", "hidden", "d_model", "d_ff"}, trace);
-    const T activated = activate("activated[(b,) n, d_ff]", "hidden", hidden, options.activation, trace);
-
-    // Map the hidden units back to the features.
-    return linear(activated, weights.output, {"activated", "output", "d_ff", "d_model"}, trace);
+    // Map each token to the hidden units, and those back to the features.
+    const Term hidden = linear(x, weights.hidden, {"x", "hidden", "d_model", "d_ff"}, trace);
+    const Term activated = activate("activated[(b,) n, d_ff]", hidden, options.activation, trace);
+    return T(linear(activated, weights.output, {"activated", "output", "d_ff", "d_model"}, trace));
 }
 
-template Matrix feed_forward(const Matrix&, const FeedForwardWeights&, const FeedForwardOptions&, const Trace&);
-template Tensor3 feed_forward(const Tensor3&, const FeedForwardWeights&, const FeedForwardOptions&, const Trace&);
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template T feed_forward(const T&, const FeedForwardWeights&, const FeedForwardOptions&, const Trace&);
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

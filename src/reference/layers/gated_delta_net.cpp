@@ -1,212 +1,39 @@
 #include "attn/reference/layers/gated_delta_net.hpp"
 
-#include "heads.hpp"
-
-#include "attn/core/shape.hpp"
-#include "attn/reference/ops/activation.hpp"
-#include "attn/reference/ops/batch.hpp"
-#include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
-#include "attn/reference/ops/reduce.hpp"
-
-#include <algorithm>
-#include <string>
+#include "gated_delta_net_checks.hpp"
 
 namespace attn {
 namespace {
-
-constexpr std::string_view of_delta_net = "gated_delta_net";
-
-// --------------------------------------------------------------------------------------------------------------- sizes
-
-struct DeltaNetSizes {
-    std::size_t heads, key_heads, d_k, d_v, width;
-
-    std::size_t mixed() const { return 2 * key_heads * d_k + heads * d_v; }
-    HeadColumns queries(std::size_t head) const { return keys_at(0, head); }
-    HeadColumns keys(std::size_t head) const { return keys_at(key_heads * d_k, head); }
-    HeadColumns values(std::size_t head) const
-    {
-        const std::size_t begin = 2 * key_heads * d_k + head * d_v;
-        return {begin, begin + d_v};
-    }
-
-private:
-    HeadColumns keys_at(std::size_t first, std::size_t head) const
-    {
-        const std::size_t begin = first + Groups{heads, key_heads}.of(head) * d_k;
-        return {begin, begin + d_k};
-    }
-};
-
-template <Sequence T>
-DeltaNetSizes expect_sizes(const T& x, const GatedDeltaNetWeights& weights, const GatedDeltaNetOptions& options)
-{
-    const auto& [query, key, value, gate, beta, decay, kernel, dt_bias, a_log, norm, output] = weights;
-    if (x.shape(token_axis<T>) == 0)
-        throw ShapeError(std::string(of_delta_net) + ": x " + to_string(shape_of(x)) +
-                         " has no tokens, expected at least one");
-    const std::size_t heads = beta.weight.shape(1), key_heads = options.key_heads.value_or(heads);
-    for (const auto& [name, map] : {std::pair{"query weights", &query},
-                                    {"key weights", &key},
-                                    {"value weights", &value},
-                                    {"gate weights", &gate},
-                                    {"beta weights", &beta},
-                                    {"decay weights", &decay}})
-        expect_agreement(of_delta_net, "d_model", {"x", x, feature_axis<T>}, {name, map->weight, 0});
-    expect_even_split(of_delta_net, "value weights", shape_of(value.weight), heads);
-    if (key_heads == 0 || heads % key_heads != 0)
-        throw ShapeError(std::string(of_delta_net) + ": " + std::to_string(heads) +
-                         " heads can't be divided evenly among " + std::to_string(key_heads) + " heads of keys");
-    expect_even_split(of_delta_net, "key weights", shape_of(key.weight), key_heads);
-    if (options.chunk == std::size_t{0})
-        throw Error(std::string(of_delta_net) + ": a chunk of 0 tokens, expected at least 1");
-    const DeltaNetSizes sizes{heads, key_heads, key.weight.shape(1) / key_heads, value.weight.shape(1) / heads,
-                              kernel.shape(2)};
-    expect_agreement(of_delta_net, "g d_k", {"query weights", query.weight, 1}, {"key weights", key.weight, 1});
-    expect_agreement(of_delta_net, "h d_v", {"value weights", value.weight, 1}, {"gate weights", gate.weight, 1});
-    expect_agreement(of_delta_net, "h d_v", {"value weights", value.weight, 1}, {"output weights", output.weight, 0});
-    expect_agreement(of_delta_net, "h", {"beta weights", beta.weight, 1}, {"decay weights", decay.weight, 1});
-    expect_agreement(of_delta_net, "h", {"decay weights", decay.weight, 1}, {"dt_bias", dt_bias, 0});
-    expect_agreement(of_delta_net, "h", {"decay weights", decay.weight, 1}, {"a_log", a_log, 0});
-    if (norm.gain.size() != sizes.d_v)
-        throw ShapeError(std::string(of_delta_net) + ": the gain " + to_string(shape_of(norm.gain)) +
-                         " of the norm does not fit, expected d_v = " + std::to_string(sizes.d_v) +
-                         " features, those of one head's values");
-    if (shape_of(kernel) != Shape{sizes.mixed(), 1, sizes.width} || sizes.width == 0)
-        throw ShapeError(std::string(of_delta_net) + ": kernel " + to_string(shape_of(kernel)) +
-                         " does not fit, expected (" + std::to_string(sizes.mixed()) +
-                         ", 1, width): a filter for each feature of queries, keys and values");
-    return sizes;
-}
-
-/// (b) in front of a shape where there are several sequences.
-template <Sequence T>
-Shape with_batch(const T& x, Shape shape)
-{
-    if constexpr (std::same_as<T, Tensor3>)
-        shape.insert(shape.begin(), x.shape(0));
-    return shape;
-}
-
-template <Traceable T>
-T zeros(const Shape& shape)
-{
-    typename T::shape_type sizes;
-    std::ranges::copy(shape, sizes.begin());
-    return T(sizes, 0.0);
-}
-
-/// The cache that there is, or one of zeros.
-template <Sequence T>
-GatedDeltaNetCacheOf<T> expect_past(const T& x, const PastOfDeltaNet<T>& past, const DeltaNetSizes& sizes)
-{
-    const Shape conv = with_batch(x, {sizes.width - 1, sizes.mixed()});
-    const Shape recurrent = with_batch(x, {sizes.heads, sizes.d_k, sizes.d_v});
-    if (!past)
-        return {zeros<T>(conv), zeros<HeadStates<T>>(recurrent)};
-    const auto expect = [](const char* name, const Shape& found, const Shape& expected) {
-        if (found != expected)
-            throw ShapeError(std::string(of_delta_net) + ": " + name + " " + to_string(found) +
-                             " does not fit, expected " + to_string(expected));
-    };
-    expect("past_conv_state", shape_of(past->conv_state), conv);
-    expect("past_recurrent_state", shape_of(past->recurrent_state), recurrent);
-    return *past;
-}
-
-StepOptions describe(const DeltaNetSizes& sizes, const GatedDeltaNetOptions& options)
-{
-    const auto& [key_heads, chunk, epsilon, norm] = options;
-    StepOptions described{{"heads", std::to_string(sizes.heads)}, {"key_heads", std::to_string(sizes.key_heads)}};
-    if (chunk)
-        described.emplace_back("chunk", std::to_string(*chunk));
-    described.emplace_back("epsilon", exact_text(epsilon));
-    return described;
-}
-
-// ------------------------------------------------------------------------------------------------------- pieces of tensors
-
-/// Places from begin up to, not including, end: "0:2".
-std::string range(std::size_t begin, std::size_t end) { return std::to_string(begin) + ":" + std::to_string(end); }
-
-Matrix rows_between(const Matrix& x, std::size_t begin, std::size_t end)
-{
-    return xt::view(x, xt::range(begin, end), xt::all());
-}
-Tensor3 rows_between(const Tensor3& x, std::size_t begin, std::size_t end)
-{
-    return xt::view(x, xt::all(), xt::range(begin, end), xt::all());
-}
-
-Matrix state_of(const Tensor3& states, std::size_t head) { return xt::view(states, head, xt::all(), xt::all()); }
-Tensor3 state_of(const Tensor4& states, std::size_t head)
-{
-    return xt::view(states, xt::all(), head, xt::all(), xt::all());
-}
-void put_state(Tensor3& states, std::size_t head, const Matrix& state)
-{
-    xt::view(states, head, xt::all(), xt::all()) = state;
-}
-void put_state(Tensor4& states, std::size_t head, const Tensor3& state)
-{
-    xt::view(states, xt::all(), head, xt::all(), xt::all()) = state;
-}
-
-template <Sequence T>
-T gates_of(const T& logits)
-{
-    return token_by_token(logits, [](const Matrix& tokens) { return sigmoid(tokens); });
-}
-
-/// "concat(step.0.output, step.1.output, axis=-2)"
-std::string concat_of(std::string_view scope, std::size_t count, std::string_view name, std::string_view axis)
-{
-    std::string parts;
-    for (std::size_t i = 0; i < count; ++i)
-        parts += std::string(scope) + "." + std::to_string(i) + "." + std::string(name) + ", ";
-    return "concat(" + parts + "axis=" + std::string(axis) + ")";
-}
 
 // -------------------------------------------------------------------------------------------------- before the heads
 
 /// Each feature filtered along the tokens, those of the past among them.
 template <Sequence T>
-T convolve(const T& padded, const Tensor3& weights, std::size_t n, const Trace& trace)
+Term<T> convolve(const Term<T>& padded, const Term<Tensor3>& kernel, std::size_t n)
 {
-    const Tensor3& kernel = trace.input("kernel[d_mixed, one, width]", weights);
-    std::string formula;
-    T convolved = xt::zeros_like(rows_between(padded, 0, n));
-    for (std::size_t i = 0; i < kernel.shape(2); ++i) {
-        const Vector filter = xt::view(kernel, xt::all(), 0, i);
-        convolved += rows_between(padded, i, i + n) * filter;
-        formula += (i == 0 ? "" : " + ") + ("padded[..., " + range(i, i + n)) + ", :] * kernel[:, 0, " +
-                   std::to_string(i) + "]";
-    }
-    return trace("convolved[(b,) n, d_mixed]", formula, std::move(convolved));
+    const auto filtered = [&](std::size_t i) {
+        const Term filter(Vector(xt::view(*kernel, xt::all(), 0, i)),
+                          with_suffix(kernel.wording(), "[:, 0, " + std::to_string(i) + "]"));
+        return rows(padded, i, i + n) * filter;
+    };
+    Term convolved = filtered(0);
+    for (std::size_t i = 1; i < kernel.shape(2); ++i)
+        convolved = convolved + filtered(i);
+    return convolved;
 }
 
-/// What a head needs of all heads, as the trace has it.
+/// What a head needs of all heads.
 template <Sequence T>
 struct SharedSteps {
-    T activated, beta, log_decay;
+    Term<T> activated, beta, log_decay;
     RmsNormWeights norm;
 };
 
-/// How much of a value is written, and the logarithm of how much of the state stays.
+/// log(1 + exp(x)), without overflow.
 template <Sequence T>
-void make_rates(const T& x, const GatedDeltaNetWeights& weights, SharedSteps<T>& steps, const Trace& trace)
+Term<T> softplus(const T& x)
 {
-    const T beta_logits = linear(x, weights.beta, {"x", "beta_logits", "d_model", "h"}, trace);
-    steps.beta = trace("beta[(b,) n, h]", "sigmoid(beta_logits)", gates_of(beta_logits));
-
-    const T decay_inputs = linear(x, weights.decay, {"x", "decay_inputs", "d_model", "h"}, trace);
-    const Vector& dt_bias = trace.input("dt_bias[h]", weights.dt_bias);
-    const T shifted = decay_inputs + dt_bias;
-    const T time_steps = trace("time_steps[(b,) n, h]", "log(1 + exp(decay_inputs + dt_bias))",
-                               T(xt::maximum(shifted, 0.0) + xt::log1p(xt::exp(-xt::abs(shifted))))); // no overflow
-    const Vector& a_log = trace.input("a_log[h]", weights.a_log);
-    steps.log_decay = trace("log_decay[(b,) n, h]", "-exp(a_log) * time_steps", T(-xt::exp(a_log) * time_steps));
+    return Term(T(xt::maximum(x, 0.0) + xt::log1p(xt::exp(-xt::abs(x)))));
 }
 
 // --------------------------------------------------------------------------------------------------------- one head
@@ -214,90 +41,67 @@ void make_rates(const T& x, const GatedDeltaNetWeights& weights, SharedSteps<T>&
 /// A head's queries, keys and values.
 template <Sequence T>
 struct HeadTokens {
-    T queries, keys, values;
+    Term<T> queries, keys, values;
 };
 
 /// Queries or keys of length 1.
-/// @param raw  "raw_keys"
 template <Sequence T>
-T unit(const std::string& step, const std::string& raw, const T& packed, const HeadColumns& of, double epsilon,
-       const Trace& trace)
+Term<T> unit(const Term<T>& raw, double epsilon)
 {
-    const T given = trace(
-        raw + "[(b,) n, d_k]", [&] { return of.of("activated"); }, columns(packed, of.begin, of.end));
-    const PerToken<T> length = xt::sqrt(sum_of_features(T(given * given)) + epsilon);
-    return trace(
-        step + "[(b,) n, d_k]",
-        [&] { return raw + " / sqrt(sum(" + raw + " ** 2, axis=-1, keepdims=True) + " + exact_text(epsilon) + ")"; },
-        T(given / spread(length, given.shape(feature_axis<T>))));
+    return raw / sqrt(sum_as_column(square(raw)) + epsilon);
 }
 
 template <Sequence T>
-HeadTokens<T> tokens_of_head(const T& activated, const DeltaNetSizes& sizes, std::size_t head, double epsilon,
+HeadTokens<T> tokens_of_head(const Term<T>& activated, const DeltaNetSizes& sizes, std::size_t head, double epsilon,
                              const Trace& trace)
 {
-    const T units = unit("unit_queries", "raw_queries", activated, sizes.queries(head), epsilon, trace);
-    T queries = trace("queries[(b,) n, d_k]", "unit_queries / sqrt(unit_queries.shape[-1])",
-                      T(units / std::sqrt(static_cast<double>(sizes.d_k))));
-    T keys = unit("keys", "raw_keys", activated, sizes.keys(head), epsilon, trace);
-    const HeadColumns of_values = sizes.values(head);
-    T values = trace(
-        "values[(b,) n, d_v]", [&] { return of_values.of("activated"); },
-        columns(activated, of_values.begin, of_values.end));
+    const Term raw_queries = trace("raw_queries[(b,) n, d_k]", sizes.queries(head).of(activated));
+    const Term unit_queries = trace("unit_queries[(b,) n, d_k]", unit(raw_queries, epsilon));
+    Term queries = trace("queries[(b,) n, d_k]", unit_queries / sqrt(features(unit_queries)));
+    const Term raw_keys = trace("raw_keys[(b,) n, d_k]", sizes.keys(head).of(activated));
+    Term keys = trace("keys[(b,) n, d_k]", unit(raw_keys, epsilon));
+    Term values = trace("values[(b,) n, d_v]", sizes.values(head).of(activated));
     return {std::move(queries), std::move(keys), std::move(values)};
 }
 
-/// The numbers of some tokens, for one head: "beta[..., 0:2, 1:2]".
+/// Some tokens, for one head.
 struct Place {
     std::size_t head, begin, end;
 
-    std::string of(const std::string& name) const
+    template <Sequence T>
+    Term<T> of(const Term<T>& all) const
     {
-        return name + "[..., " + range(begin, end) + ", " + range(head, head + 1) + "]";
+        return part(all, begin, end, head);
     }
     template <Sequence T>
-    T of(const T& all) const
+    Term<T> rows_of(const Term<T>& tokens) const
     {
-        return rows_between(columns(all, head, head + 1), begin, end);
+        return rows(tokens, begin, end);
     }
 };
 
-/// Rows of a head's tensor, as a step.
-/// @param label  "key[(b,) one, d_k]"
-/// @param name   of the tensor: "keys"
 template <Sequence T>
-T take(const std::string& label, const std::string& name, const T& tensor, const Place& place, const Trace& trace)
-{
-    return trace(
-        label, [&] { return name + "[..., " + range(place.begin, place.end) + ", :]"; },
-        rows_between(tensor, place.begin, place.end));
-}
+using Read = DeltaNetChunk<Term<T>>;
 
 /// One token: it changes the state by the delta rule, then reads it.
-/// @param state  before the token, and then after it
-/// @return what it reads, ((b,) 1, d_v)
 template <Sequence T>
-T recurrent_step(T& state, const HeadTokens<T>& head, const SharedSteps<T>& shared, const Place& place,
-                 const Trace& trace)
+Read<T> recurrent_step(const Term<T>& previous_state, const HeadTokens<T>& head, const SharedSteps<T>& shared,
+                       const Place& place, const Trace& trace)
 {
-    const T query = take("query[(b,) one, d_k]", "queries", head.queries, place, trace);
-    const T key = take("key[(b,) one, d_k]", "keys", head.keys, place, trace);
-    const T value = take("value[(b,) one, d_v]", "values", head.values, place, trace);
+    const Term query = trace("query[(b,) one, d_k]", place.rows_of(head.queries));
+    const Term key = trace("key[(b,) one, d_k]", place.rows_of(head.keys));
+    const Term value = trace("value[(b,) one, d_v]", place.rows_of(head.values));
 
     // Let the state decay.
-    const T decayed = trace(
-        "decayed[(b,) d_k, d_v]", [&] { return "exp(" + place.of("log_decay") + ") * previous_state"; },
-        T(xt::exp(place.of(shared.log_decay)) * state));
+    const Term decayed = trace("decayed[(b,) d_k, d_v]", exp(place.of(shared.log_decay)) * previous_state);
 
     // Write the difference between the value and what the state has for the key.
-    const T recalled = trace("recalled[(b,) one, d_v]", "key @ decayed", matmul(key, decayed));
-    const T delta = trace(
-        "delta[(b,) one, d_v]", [&] { return place.of("beta") + " * (value - recalled)"; },
-        T(place.of(shared.beta) * (value - recalled)));
-    state = trace("state[(b,) d_k, d_v]", "decayed + key.T @ delta", T(decayed + matmul(transpose(key), delta)));
+    const Term recalled = trace("recalled[(b,) one, d_v]", matmul(key, decayed));
+    const Term delta = trace("delta[(b,) one, d_v]", place.of(shared.beta) * (value - recalled));
+    const Term state = trace("state[(b,) d_k, d_v]", decayed + matmul(transpose(key), delta));
 
     // Read.
-    return trace("output[(b,) one, d_v]", "query @ state", matmul(query, state));
+    return {trace("output[(b,) one, d_v]", matmul(query, state)), state};
 }
 
 /// Of each token, the sum of its numbers and of those before it.
@@ -322,9 +126,10 @@ Matrix lower_triangle(std::size_t c, bool has_diagonal)
     return lower;
 }
 
-/// (I + overlaps)^-1 of a matrix with zeros on and above its diagonal: each row by the rows above it.
+/// (I + overlaps)^-1 of a matrix with zeros on and above its diagonal: each row by the rows above it. Its formulas have
+/// no name for a row of the identity, so that they stand beside the computation.
 template <Sequence T>
-T invert(const T& overlaps, std::size_t c, const Trace& trace)
+Term<T> invert(const Term<T>& overlaps, std::size_t c, const Trace& trace)
 {
     const std::string arange = "arange(" + std::to_string(c) + ")";
     const auto row_is = [&](std::size_t i) {
@@ -334,192 +139,180 @@ T invert(const T& overlaps, std::size_t c, const Trace& trace)
     };
     const Trace first = trace.scope("row", 0);
     const Matrix identity = xt::eye<double>(c);
-    T inverse = first(
+    Term inverse = first(
         "inverse[(b,) c, c]", [&] { return "where(" + arange + "[:, None] == " + arange + ", 1, 0 * overlaps)"; },
-        T(xt::zeros_like(overlaps) + identity));
+        Term(T(xt::zeros_like(*overlaps) + identity)));
     for (std::size_t i = 1; i < c; ++i) {
-        const Trace row = trace.scope("row", i, {{"above", "row." + std::to_string(i - 1) + ".inverse"}});
-        const T change = matmul(rows_between(overlaps, i, i + 1), inverse);
+        const Trace row = trace.scope("row", i);
+        const Term above = row.input("above[(b,) c, c]", inverse);
+        const Term change = matmul(rows(overlaps, i, i + 1), above);
         inverse = row(
             "inverse[(b,) c, c]",
             [&] {
-                return "above - where(" + arange + "[:, None] == " + std::to_string(i) + ", overlaps[..., " +
-                       range(i, i + 1) + ", :] @ above, 0)";
+                return "above - where(" + arange + "[:, None] == " + std::to_string(i) + ", " +
+                       row.say(change.wording()) + ", 0)";
             },
-            T(inverse - row_is(i) * change));
+            Term(T(*above - row_is(i) * *change)));
     }
-    trace.alias("inverse", "row." + std::to_string(c - 1) + ".inverse");
-    return inverse;
+    return trace.alias("inverse", inverse);
 }
 
-/// The last row of the sums, as it stands there: decay from the beginning of the chunk to its end.
-std::string last_sum(std::size_t c) { return "sums[..., " + range(c - 1, c) + ", :]"; }
-
+/// Several tokens at once. Sums along the tokens and their triangles are computed otherwise than they are said: without overflow.
 template <Sequence T>
-DeltaNetChunk<T> chunk_of_tokens(const T& previous_state, const HeadTokens<T>& head, const SharedSteps<T>& shared,
-                                 const Place& place, const Trace& trace)
+Read<T> chunk_of_tokens(const Term<T>& previous_state, const HeadTokens<T>& head, const SharedSteps<T>& shared,
+                        const Place& place, const Trace& trace)
 {
     const std::size_t c = place.end - place.begin;
-    const std::string arange = "arange(" + std::to_string(c) + ")", rows = arange + "[:, None]";
-    const T queries = take("queries[(b,) c, d_k]", "queries", head.queries, place, trace);
-    const T keys = take("keys[(b,) c, d_k]", "keys", head.keys, place, trace);
-    const T values = take("values[(b,) c, d_v]", "values", head.values, place, trace);
-    const T betas = trace(
-        "betas[(b,) c, one]", [&] { return place.of("beta"); }, place.of(shared.beta));
+    const std::string arange = "arange(" + std::to_string(c) + ")", each = arange + "[:, None]";
+    const Term queries = trace("queries[(b,) c, d_k]", place.rows_of(head.queries));
+    const Term keys = trace("keys[(b,) c, d_k]", place.rows_of(head.keys));
+    const Term values = trace("values[(b,) c, d_v]", place.rows_of(head.values));
+    const Term betas = trace("betas[(b,) c, one]", place.of(shared.beta));
 
     // How much of what token j has written is left at token i.
-    const Matrix until = lower_triangle(c, true);
-    const T sums = trace(
-        "sums[(b,) c, one]", [&] { return "(" + rows + " >= " + arange + ") @ " + place.of("log_decay"); },
-        sums_of(place.of(shared.log_decay)));
-    const T between = sums - transpose(sums);
-    const T decays = trace(
-        "decays[(b,) c, c]", [&] { return "exp(where(" + rows + " >= " + arange + ", sums - sums.T, -inf))"; },
-        T(until * xt::exp(xt::minimum(between, 0.0)))); // above the diagonal it could overflow
+    const Term log_decays = place.of(shared.log_decay);
+    const Term sums = trace(
+        "sums[(b,) c, one]", [&] { return "(" + each + " >= " + arange + ") @ " + trace.say(log_decays.wording()); },
+        Term(sums_of(*log_decays)));
+    const T between = *sums - transpose(*sums);
+    const Term decays = trace(
+        "decays[(b,) c, c]", [&] { return "exp(where(" + each + " >= " + arange + ", sums - sums.T, -inf))"; },
+        Term(T(lower_triangle(c, true) * xt::exp(xt::minimum(between, 0.0)))));
 
     // How much of what token j writes token i finds under its key, and what each writes without the state before the chunk.
-    const T overlaps = trace(
+    const Term overlaps = trace(
         "overlaps[(b,) c, c]",
-        [&] { return "where(" + rows + " > " + arange + ", betas * (keys @ keys.T) * decays, 0)"; },
-        T(lower_triangle(c, false) * betas * matmul(keys, transpose(keys)) * decays));
-    const T inverse = invert(overlaps, c, trace);
-    const T grown = xt::exp(sums);
-    const T write_values =
-        trace("write_values[(b,) c, d_v]", "inverse @ (betas * values)", matmul(inverse, T(betas * values)));
-    const T write_keys = trace("write_keys[(b,) c, d_k]", "inverse @ (betas * exp(sums) * keys)",
-                               matmul(inverse, T(betas * grown * keys)));
-    const T scores = trace("scores[(b,) c, c]", "queries @ keys.T", matmul(queries, transpose(keys)));
-    const T decayed_scores = trace("decayed_scores[(b,) c, c]", "scores * decays", T(scores * decays));
+        [&] { return "where(" + each + " > " + arange + ", betas * (keys @ keys.T) * decays, 0)"; },
+        Term(T(lower_triangle(c, false) * *betas * matmul(*keys, transpose(*keys)) * *decays)));
+    const Term inverse = invert(overlaps, c, trace);
+    const Term write_values = trace("write_values[(b,) c, d_v]", matmul(inverse, betas * values));
+    const Term write_keys = trace("write_keys[(b,) c, d_k]", matmul(inverse, betas * exp(sums) * keys));
+    const Term scores = trace("scores[(b,) c, c]", matmul(queries, transpose(keys)));
+    const Term decayed_scores = trace("decayed_scores[(b,) c, c]", scores * decays);
 
     // Write and read, with the state before the chunk.
-    const T deltas = trace("deltas[(b,) c, d_v]", "write_values - write_keys @ previous_state",
-                           T(write_values - matmul(write_keys, previous_state)));
-    T output = trace("output[(b,) c, d_v]", "(exp(sums) * queries) @ previous_state + decayed_scores @ deltas",
-                     T(matmul(T(grown * queries), previous_state) + matmul(decayed_scores, deltas)));
-    const T last = rows_between(sums, c - 1, c);
-    const T kept = trace(
-        "kept[(b,) d_k, d_v]", [&] { return "exp(" + last_sum(c) + ") * previous_state"; },
-        T(xt::exp(last) * previous_state));
-    T state = trace(
-        "state[(b,) d_k, d_v]", [&] { return "kept + (exp(" + last_sum(c) + " - sums) * keys).T @ deltas"; },
-        T(kept + matmul(transpose(T(xt::exp(last - sums) * keys)), deltas)));
-    return {std::move(output), std::move(state)};
+    const Term deltas = trace("deltas[(b,) c, d_v]", write_values - matmul(write_keys, previous_state));
+    const Term output =
+        trace("output[(b,) c, d_v]", matmul(exp(sums) * queries, previous_state) + matmul(decayed_scores, deltas));
+    const Term last = rows(sums, c - 1, c);
+    const Term kept = trace("kept[(b,) d_k, d_v]", exp(last) * previous_state);
+    const Term state = trace("state[(b,) d_k, d_v]", kept + matmul(transpose(exp(last - sums) * keys), deltas));
+    return {output, state};
 }
 
-/// What a head reads for all tokens, and its state after the last.
-/// @param part  the scopes of the parts of the sequence: "step" or "chunk"
-template <Sequence T, class Next>
-T follow(std::string_view part, std::size_t tokens, std::size_t at_a_time, std::size_t head, T& state,
-         const Trace& trace, const Next& next)
-{
-    std::vector<T> outputs;
-    for (std::size_t begin = 0, i = 0; begin < tokens; begin += at_a_time, ++i) {
-        const Trace inside = trace.scope(part, i);
-        if (i == 0)
-            state = inside(
-                "previous_state[(b,) d_k, d_v]",
-                [&] { return "past_recurrent_state[..., " + std::to_string(head) + ", :, :]"; }, std::move(state));
-        else
-            inside.alias("previous_state", std::string(part) + "." + std::to_string(i - 1) + ".state");
-        outputs.push_back(next(state, Place{head, begin, std::min(begin + at_a_time, tokens)}, inside));
-    }
-    T context = outputs.front();
-    for (std::size_t i = 1; i < outputs.size(); ++i)
-        context = concat_rows(context, outputs[i]);
-    return trace(
-        "context[(b,) n, d_v]", [&] { return concat_of(part, outputs.size(), "output", "-2"); }, std::move(context));
-}
-
-/// One head, from its columns to the norm of what it reads.
+/// One head, from its columns to the norm of what it reads, and its state after the last token.
+/// @param state  before the first token
 template <Sequence T>
-T read_with_head(std::size_t i, const SharedSteps<T>& shared, const DeltaNetSizes& sizes,
-                 const GatedDeltaNetOptions& options, T& state, const Trace& trace)
+Read<T> read_with_head(std::size_t i, const SharedSteps<T>& shared, const DeltaNetSizes& sizes,
+                       const GatedDeltaNetOptions& options, Term<T> state, const Trace& trace)
 {
-    const HeadTokens<T> head = tokens_of_head(shared.activated, sizes, i, options.epsilon, trace);
-    const std::size_t n = head.keys.shape(token_axis<T>);
-    const T context =
-        options.chunk ? follow("chunk", n, *options.chunk, i, state, trace,
-                               [&](T& current, const Place& place, const Trace& inside) {
-                                   auto [output, next] = chunk_of_tokens(current, head, shared, place, inside);
-                                   current = std::move(next);
-                                   return output;
-                               })
-                      : follow("step", n, 1, i, state, trace, [&](T& current, const Place& place, const Trace& inside) {
-                            return recurrent_step(current, head, shared, place, inside);
-                        });
-    const Trace inside = trace.scope("norm", {{"x", "context"}, {"gain", "norm.gain"}});
-    return rms_norm(context, shared.norm, options.norm, inside);
+    const HeadTokens head = tokens_of_head(shared.activated, sizes, i, options.epsilon, trace);
+    const std::size_t n = head.keys.shape(token_axis<T>), at_a_time = options.chunk.value_or(1);
+    std::vector<Term<T>> outputs;
+    for (std::size_t begin = 0; begin < n; begin += at_a_time) {
+        const Trace inside = trace.scope(options.chunk ? "chunk" : "step", outputs.size());
+        const Term previous_state = inside.input("previous_state[(b,) d_k, d_v]", state);
+        const Place place{i, begin, std::min(begin + at_a_time, n)};
+        const Read<T> read = options.chunk ? chunk_of_tokens(previous_state, head, shared, place, inside)
+                                           : recurrent_step(previous_state, head, shared, place, inside);
+        outputs.push_back(read.output);
+        state = read.state;
+    }
+    const Term context = trace("context[(b,) n, d_v]", concat_tokens(outputs));
+    const Trace norm = trace.scope("norm");
+    const Term x = norm.input("x[(b,) n, d_model]", context);
+    norm.alias("gain", "norm.gain");
+    return {rms_norm(x, shared.norm, options.norm, norm), state};
+}
+
+// --------------------------------------------------------------------------------------------------- states of heads
+
+Matrix state_of(const Tensor3& states, std::size_t head) { return xt::view(states, head, xt::all(), xt::all()); }
+Tensor3 state_of(const Tensor4& states, std::size_t head)
+{
+    return xt::view(states, xt::all(), head, xt::all(), xt::all());
+}
+void put_state(Tensor3& states, std::size_t head, const Matrix& state)
+{
+    xt::view(states, head, xt::all(), xt::all()) = state;
+}
+void put_state(Tensor4& states, std::size_t head, const Tensor3& state)
+{
+    xt::view(states, xt::all(), head, xt::all(), xt::all()) = state;
 }
 
 } // namespace
 
 template <Sequence T>
-GatedDeltaNetOf<T> gated_delta_net(const T& tokens, const PastOfDeltaNet<T>& given_past,
+GatedDeltaNetOf<T> gated_delta_net(const T& tokens, const PastOfDeltaNet<Value<T>>& given_past,
                                    const GatedDeltaNetWeights& weights, const GatedDeltaNetOptions& options,
                                    const Trace& caller)
 {
+    using V = Value<T>;
     const DeltaNetSizes sizes = expect_sizes(tokens, weights, options);
-    const GatedDeltaNetCacheOf<T> past = expect_past(tokens, given_past, sizes);
+    const GatedDeltaNetCacheOf<V> past = expect_past(tokens, given_past, sizes);
     const std::size_t n = tokens.shape(token_axis<T>);
     const Trace trace = caller.module(of_delta_net, [&] { return describe(sizes, options); });
-    const T& x = trace.input("x[(b,) n, d_model]", tokens);
+    const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
 
     // Make queries, keys and values, and mix each of their features with those of the last tokens.
-    const T query = linear(x, weights.query, {"x", "query", "d_model", "g_d_k"}, trace);
-    const T key = linear(x, weights.key, {"x", "key", "d_model", "g_d_k"}, trace);
-    const T value = linear(x, weights.value, {"x", "value", "d_model", "h_d_v"}, trace);
-    const T mixed =
-        trace("mixed[(b,) n, d_mixed]", "concat(query, key, value, axis=-1)", concat_columns({query, key, value}));
-    const T& before = trace.input("past_conv_state[(b,) past, d_mixed]", past.conv_state);
-    const T padded =
-        trace("padded[(b,) n_padded, d_mixed]", "concat(past_conv_state, mixed, axis=-2)", concat_rows(before, mixed));
-    const T convolved = convolve(padded, weights.kernel, n, trace);
-    SharedSteps<T> shared;
-    shared.activated =
-        trace("activated[(b,) n, d_mixed]", "convolved * sigmoid(convolved)", T(convolved * gates_of(convolved)));
-    T conv_state = trace(
-        "conv_state[(b,) past, d_mixed]", [&] { return "padded[..., " + range(n, n + sizes.width - 1) + ", :]"; },
-        rows_between(padded, n, n + sizes.width - 1));
+    const Term query = linear(x, weights.query, {"x", "query", "d_model", "g_d_k"}, trace);
+    const Term key = linear(x, weights.key, {"x", "key", "d_model", "g_d_k"}, trace);
+    const Term value = linear(x, weights.value, {"x", "value", "d_model", "h_d_v"}, trace);
+    const Term mixed = trace("mixed[(b,) n, d_mixed]", concat_columns<V>({query, key, value}));
+    const Term before = trace.input("past_conv_state[(b,) past, d_mixed]", Term(past.conv_state));
+    const Term padded = trace("padded[(b,) n_padded, d_mixed]", concat_tokens<V>({before, mixed}));
+    const Term kernel = trace.input("kernel[d_mixed, one, width]", Term(weights.kernel));
+    const Term convolved = trace("convolved[(b,) n, d_mixed]", convolve(padded, kernel, n));
+    const Term activated = trace("activated[(b,) n, d_mixed]", convolved * sigmoid(convolved));
+    const Term conv_state = trace("conv_state[(b,) past, d_mixed]", rows(padded, n, n + sizes.width - 1));
 
     // Say how much each token writes, and how much of the state it keeps.
-    make_rates(x, weights, shared, trace);
-    {
-        const Trace norm = trace.scope("norm");
-        shared.norm.gain = norm.input("gain[d_v]", weights.norm.gain);
-    }
+    const Term beta_logits = linear(x, weights.beta, {"x", "beta_logits", "d_model", "h"}, trace);
+    const Term beta = trace("beta[(b,) n, h]", sigmoid(beta_logits));
+    const Term decay_inputs = linear(x, weights.decay, {"x", "decay_inputs", "d_model", "h"}, trace);
+    const Term dt_bias = trace.input("dt_bias[h]", Term(weights.dt_bias));
+    const Term time_steps =
+        trace("time_steps[(b,) n, h]", "log(1 + exp(decay_inputs + dt_bias))", softplus<V>(*(decay_inputs + dt_bias)));
+    const Term a_log = trace.input("a_log[h]", Term(weights.a_log));
+    const Term log_decay = trace("log_decay[(b,) n, h]", -exp(a_log) * time_steps);
+    const Trace norm = trace.scope("norm");
+    const SharedSteps<V> shared{activated, beta, log_decay, {norm.input("gain[d_v]", weights.norm.gain)}};
 
     // Follow the state of each head.
-    HeadStates<T> states = trace.input("past_recurrent_state[(b,) h, d_k, d_v]", past.recurrent_state);
-    std::vector<T> contexts;
+    const Term past_states = trace.input("past_recurrent_state[(b,) h, d_k, d_v]", Term(past.recurrent_state));
+    HeadStates<V> states = *past_states;
+    std::vector<Term<V>> contexts;
+    std::vector<Wording> of_states;
     for (std::size_t i = 0; i < sizes.heads; ++i) {
-        const Trace head = trace.scope("head", i);
-        T state = state_of(states, i);
-        contexts.push_back(read_with_head(i, shared, sizes, options, state, head));
-        put_state(states, i, state);
+        Term<V> first(state_of(states, i),
+                      with_suffix(past_states.wording(), "[..., " + std::to_string(i) + ", :, :]"));
+        const auto [output, state] = read_with_head(i, shared, sizes, options, first, trace.scope("head", i));
+        contexts.push_back(output);
+        of_states.push_back(with_suffix(state.wording(), "[..., None, :, :]"));
+        put_state(states, i, *state);
     }
 
     // Gate what the heads have read, and mix it by the output map.
-    const T merged = trace(
-        "merged[(b,) n, h_d_v]", [&] { return concat_of("head", sizes.heads, "norm.output", "-1"); },
-        concat_columns(contexts));
-    const T gate = linear(x, weights.gate, {"x", "gate", "d_model", "h_d_v"}, trace);
-    const T gated = trace("gated[(b,) n, h_d_v]", "merged * gate * sigmoid(gate)", T(merged * gate * gates_of(gate)));
-    T output = linear(gated, weights.output, {"gated", "output", "h_d_v", "d_model"}, trace);
+    const Term merged = trace("merged[(b,) n, h_d_v]", concat_columns(contexts));
+    const Term gate = linear(x, weights.gate, {"x", "gate", "d_model", "h_d_v"}, trace);
+    const Term gated = trace("gated[(b,) n, h_d_v]", merged * gate * sigmoid(gate));
+    Term output = linear(gated, weights.output, {"gated", "output", "h_d_v", "d_model"}, trace);
 
     // Keep the states for later tokens.
-    const std::size_t parts = options.chunk ? (n + *options.chunk - 1) / *options.chunk : n;
-    const std::string last = (options.chunk ? "chunk." : "step.") + std::to_string(parts - 1);
-    states = trace(
-        "recurrent_state[(b,) h, d_k, d_v]",
-        [&] { return concat_of("head", sizes.heads, last + ".state[..., None, :, :]", "-3"); }, std::move(states));
-    return {std::move(output), {std::move(conv_state), std::move(states)}};
+    std::vector<const Wording*> parts;
+    for (const Wording& state : of_states)
+        parts.push_back(&state);
+    const Term kept =
+        trace("recurrent_state[(b,) h, d_k, d_v]", Term(std::move(states), call_of("concat", parts, "axis=-3")));
+    return {T(std::move(output)), {*conv_state, *kept}};
 }
 
-template GatedDeltaNetOf<Matrix> gated_delta_net(const Matrix&, const PastOfDeltaNet<Matrix>&,
-                                                 const GatedDeltaNetWeights&, const GatedDeltaNetOptions&,
-                                                 const Trace&);
-template GatedDeltaNetOf<Tensor3> gated_delta_net(const Tensor3&, const PastOfDeltaNet<Tensor3>&,
-                                                  const GatedDeltaNetWeights&, const GatedDeltaNetOptions&,
-                                                  const Trace&);
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template GatedDeltaNetOf<T> gated_delta_net(const T&, const PastOfDeltaNet<Value<T>>&,                             \
+                                                const GatedDeltaNetWeights&, const GatedDeltaNetOptions&,              \
+                                                const Trace&);
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

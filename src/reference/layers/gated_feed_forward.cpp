@@ -2,6 +2,7 @@
 
 #include "attn/core/shape.hpp"
 #include "attn/reference/layers/activation.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <algorithm>
 #include <string>
@@ -22,28 +23,31 @@ StepOptions describe(const GatedFeedForwardOptions& options)
 
 /// Numbers that are larger than the limit become the limit; NaN stays.
 template <Sequence T>
-T limited_gate(T gate, double limit, const Trace& trace)
+Term<T> limited_gate(Term<T> gate, double limit, const Trace& trace)
 {
-    std::ranges::transform(gate.storage(), gate.storage().begin(), [&](double x) { return x > limit ? limit : x; });
+    T limited = std::move(gate).take();
+    std::ranges::transform(limited.storage(), limited.storage().begin(),
+                           [&](double x) { return x > limit ? limit : x; });
     const auto formula = [&] {
         const std::string most = exact_text(limit);
         return "where(gate > " + most + ", " + most + ", gate)";
     };
-    return trace("limited_gate[(b,) n, d_ff]", formula, std::move(gate));
+    return trace("limited_gate[(b,) n, d_ff]", formula, Term(std::move(limited)));
 }
 
 /// The same on both sides of zero.
 template <Sequence T>
-T limited_up(T up, double limit, const Trace& trace)
+Term<T> limited_up(Term<T> up, double limit, const Trace& trace)
 {
-    std::ranges::transform(up.storage(), up.storage().begin(), [&](double x) {
+    T limited = std::move(up).take();
+    std::ranges::transform(limited.storage(), limited.storage().begin(), [&](double x) {
         return x > limit ? limit : x < -limit ? -limit : x;
     });
     const auto formula = [&] {
         const std::string most = exact_text(limit);
         return "where(up > " + most + ", " + most + ", where(up < -" + most + ", -" + most + ", up))";
     };
-    return trace("limited_up[(b,) n, d_ff]", formula, std::move(up));
+    return trace("limited_up[(b,) n, d_ff]", formula, Term(std::move(limited)));
 }
 
 } // namespace
@@ -58,32 +62,27 @@ T gated_feed_forward(const T& tokens, const GatedFeedForwardWeights& weights, co
     if (limit && !(*limit > 0))
         throw Error("gated_feed_forward: the limit is " + exact_text(*limit) + ", expected a number above 0");
     const Trace trace = caller.module("gated_feed_forward", [&] { return describe(options); });
-    const T& x = trace.input("x[(b,) n, d_model]", tokens);
+    const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
 
     // Compute the gate of each hidden unit.
-    T gate = linear(x, weights.gate, {"x", "gate", "d_model", "d_ff"}, trace);
+    Term gate = linear(x, weights.gate, {"x", "gate", "d_model", "d_ff"}, trace);
     if (limit)
         gate = limited_gate(std::move(gate), *limit, trace);
-    const T activated = activate("activated[(b,) n, d_ff]", limit ? "limited_gate" : "gate", gate, activation, trace);
+    const Term activated = activate("activated[(b,) n, d_ff]", gate, activation, trace);
 
     // Multiply each hidden unit by its gate.
-    T up = linear(x, weights.up, {"x", "up", "d_model", "d_ff"}, trace);
+    Term up = linear(x, weights.up, {"x", "up", "d_model", "d_ff"}, trace);
     if (limit)
         up = limited_up(std::move(up), *limit, trace);
-    const T gated = trace(
-        "gated[(b,) n, d_ff]",
-        [is_limited = limit.has_value(), shift = up_shift] {
-            const std::string name = is_limited ? "limited_up" : "up";
-            return "activated * " + (shift == 0 ? name : "(" + name + " + " + exact_text(shift) + ")");
-        },
-        up_shift == 0 ? T(activated * up) : T(activated * (up + up_shift)));
+    const Term gated = trace("gated[(b,) n, d_ff]", activated * (up_shift == 0 ? up : up + up_shift));
 
-    return linear(gated, weights.down, {"gated", "down", "d_ff", "d_model", "n", "output"}, trace);
+    return T(linear(gated, weights.down, {"gated", "down", "d_ff", "d_model", "n", "output"}, trace));
 }
 
-template Matrix gated_feed_forward(const Matrix&, const GatedFeedForwardWeights&, const GatedFeedForwardOptions&,
-                                   const Trace&);
-template Tensor3 gated_feed_forward(const Tensor3&, const GatedFeedForwardWeights&, const GatedFeedForwardOptions&,
-                                    const Trace&);
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template T gated_feed_forward(const T&, const GatedFeedForwardWeights&, const GatedFeedForwardOptions&,            \
+                                  const Trace&);
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

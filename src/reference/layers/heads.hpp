@@ -3,9 +3,7 @@
 #include "attn/core/shape.hpp"
 #include "attn/reference/layers/cache.hpp"
 #include "attn/reference/layers/multi_head.hpp"
-#include "attn/reference/ops/activation.hpp"
-#include "attn/reference/ops/batch.hpp"
-#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <string>
 #include <string_view>
@@ -14,14 +12,21 @@
 /// The parts of any multi-head attention: project, split, place, attend, merge, map.
 namespace attn {
 
-/// Names the tokens that queries, keys and values are made of, each once.
+/// The tokens that queries, keys and values are made of.
 template <Sequence T>
-Sources<T> name_sources(const Sources<T>& from, const Trace& trace)
+struct NamedSources {
+    Term<T> queries, keys, values;
+    std::string_view keys_name, values_name;
+};
+
+/// Names each once.
+template <Sequence T>
+NamedSources<Value<T>> name_sources(const Sources<T>& from, const Trace& trace)
 {
-    const T& x = trace.input("x[(b,) n, d_model]", from.queries);
-    const T& keys = from.keys_name == "x" ? x : trace.input("memory[(b,) m, d_memory]", from.keys);
-    const T& values =
-        from.values_name == from.keys_name ? keys : trace.input("value_memory[(b,) m, d_value]", from.values);
+    const Term x = trace.input("x[(b,) n, d_model]", Term(from.queries));
+    const Term keys = from.keys_name == "x" ? x : trace.input("memory[(b,) m, d_memory]", Term(from.keys));
+    const Term values =
+        from.values_name == from.keys_name ? keys : trace.input("value_memory[(b,) m, d_value]", Term(from.values));
     return {x, keys, values, from.keys_name, from.values_name};
 }
 
@@ -56,9 +61,9 @@ inline void expect_even_split(std::string_view function, std::string_view role, 
 /// The queries, keys and values of all heads, side by side.
 template <Sequence T>
 struct PackedHeads {
-    T query; ///< ((b,) n, h d_k)
-    T key;   ///< ((b,) m, h d_k)
-    T value; ///< ((b,) m, h d_v)
+    Term<T> query; ///< ((b,) n, h d_k)
+    Term<T> key;   ///< ((b,) m, h d_k)
+    Term<T> value; ///< ((b,) m, h d_v)
 };
 
 /// How many query heads there are, and how many key/value heads, each of which serves several of them.
@@ -81,7 +86,7 @@ inline PackedAxes axes_of(const Groups& groups)
 
 /// Makes the queries, keys and values of all heads by three products.
 template <Sequence T>
-PackedHeads<T> project(const Sources<T>& from, const MultiHeadWeights& weights, const PackedAxes& axes,
+PackedHeads<T> project(const NamedSources<T>& from, const MultiHeadWeights& weights, const PackedAxes& axes,
                        const Trace& trace)
 {
     return {linear(from.queries, weights.query, {"x", "query", "d_model", "h_d_k"}, trace),
@@ -100,6 +105,11 @@ struct HeadColumns {
     {
         return std::string(packed) + "[..., " + std::to_string(begin) + ":" + std::to_string(end) + "]";
     }
+    template <Sequence T>
+    Term<T> of(const Term<T>& packed) const
+    {
+        return columns(packed, begin, end);
+    }
 };
 
 inline HeadColumns columns_of(std::size_t width, std::size_t head, std::size_t heads)
@@ -108,48 +118,38 @@ inline HeadColumns columns_of(std::size_t width, std::size_t head, std::size_t h
 }
 
 /// One head's columns of a packed tensor.
-/// @param step   label of the head's tensor: "queries[(b,) n, d_k]"
-/// @param name   of the packed tensor: "query"
-/// @param trace  the head's scope
 template <Sequence T>
-T split_head(std::string_view step, std::string_view name, const T& packed, std::size_t head, std::size_t heads,
-             const Trace& trace)
+Term<T> of_head(const Term<T>& packed, std::size_t head, std::size_t heads)
 {
-    const HeadColumns of_head = columns_of(packed.shape(feature_axis<T>), head, heads);
-    return trace(
-        step, [&] { return of_head.of(name); }, columns(packed, of_head.begin, of_head.end));
+    return columns_of(packed.shape(feature_axis<T>), head, heads).of(packed);
 }
 
-/// The names of the steps of one head's queries or keys, and of the packed tensor that they are part of.
+/// The names of the scopes in which queries or keys are prepared.
 struct PlacedSteps {
-    std::string_view packed;      ///< "query"
-    std::string_view norm;        ///< the scope of its norm: "query_norm"
-    std::string_view norm_output; ///< its result: "query_norm.output"
-    std::string_view rotary;      ///< the scope of its rotation: "rotary_query"
-    std::string_view unit;        ///< the scope where it is scaled to one: "unit_query"
+    std::string_view norm;   ///< "query_norm"
+    std::string_view rotary; ///< "rotary_query"
+    std::string_view unit;   ///< where they are scaled to one: "unit_query"
 };
 
-inline constexpr PlacedSteps query_steps{"query", "query_norm", "query_norm.output", "rotary_query", "unit_query"};
-inline constexpr PlacedSteps key_steps{"key", "key_norm", "key_norm.output", "rotary_key", "unit_key"};
+inline constexpr PlacedSteps query_steps{"query_norm", "rotary_query", "unit_query"};
+inline constexpr PlacedSteps key_steps{"key_norm", "rotary_key", "unit_key"};
 
 /// The queries or the keys of all heads, side by side: after the norm of all of them, where it is as wide.
 template <Sequence T>
 struct Packed {
-    T tensor;
+    Term<T> tensor;
     PlacedSteps steps;
     std::optional<RmsNormWeights> norm; ///< of each head
 };
 
 template <Sequence T>
-Packed<T> normalized_together(const T& packed, PlacedSteps steps, std::size_t heads,
+Packed<T> normalized_together(const Term<T>& packed, const PlacedSteps& steps, std::size_t heads,
                               const std::optional<RmsNormWeights>& norm, const RmsNormOptions& options,
                               const Trace& trace)
 {
     if (!norm || heads == 1 || norm->gain.size() != packed.shape(feature_axis<T>))
         return {packed, steps, norm};
-    const Trace inside = trace.scope(steps.norm, {{"x", steps.packed}});
-    steps.packed = steps.norm_output;
-    return {rms_norm(packed, *norm, options, inside), steps, std::nullopt};
+    return {rms_norm(packed, *norm, options, trace.scope(steps.norm)), steps, std::nullopt};
 }
 
 /// The norm of all heads' queries or keys. Its gain is one weight, which the heads share: a step beside theirs.
@@ -168,36 +168,25 @@ inline std::optional<RmsNormWeights> shared_norm(std::string_view scope, const s
 /// @param norm   as shared_norm() gives it
 /// @param trace  the head's scope
 template <Sequence T>
-T placed_head(const Packed<T>& all, std::string_view label, std::size_t head, std::size_t heads,
-              const std::optional<RmsNormWeights>& norm, const MultiHeadOptions& options, const Trace& trace)
+Term<T> placed_head(const Packed<T>& all, std::string_view label, std::size_t head, std::size_t heads,
+                    const std::optional<RmsNormWeights>& norm, const MultiHeadOptions& options, const Trace& trace)
 {
-    const auto& [packed, steps, own_norm] = all;
-    T placed;
-    std::string last; // the step that they are; none yet
-    const auto pass = [&, columns_of_heads = &packed, name = steps.packed](std::string_view scope, const char* input,
-                                                                           const auto& work) {
-        const Trace inside = last.empty() ? trace.scope(scope) : trace.scope(scope, {{"x", last}});
-        if (last.empty())
-            placed = split_head(input, name, *columns_of_heads, head, heads, inside);
-        placed = work(placed, inside);
-        last = std::string(scope) + ".output";
-    };
-    if (norm)
-        pass(steps.norm, "x[(b,) n, d_model]", [&, scope = std::string(steps.norm)](const T& x, const Trace& inside) {
-            inside.alias("gain", scope + ".gain");
-            return rms_norm(x, *norm, options.norm, inside);
-        });
-    if (options.positions == HeadPositions::rotary)
-        pass(steps.rotary, "x[(b,) n, d]",
-             [&](const T& x, const Trace& inside) { return rotary(x, options.rotary, inside); });
-    if (options.unit_epsilon)
-        pass(steps.unit, "x[(b,) n, d_model]",
-             [&](const T& x, const Trace& inside) { return rms_norm(x, *options.unit_epsilon, inside); });
-    if (last.empty())
-        return split_head(label, steps.packed, packed, head, heads, trace);
-    if (trace.has_listener())
-        trace.alias(parse_step_label(label).name, last);
-    return placed;
+    Term<T> placed = of_head(all.tensor, head, heads);
+    if (norm) {
+        const Trace inside = trace.scope(all.steps.norm);
+        placed = inside.input("x[(b,) n, d_model]", placed);
+        inside.alias("gain", std::string(all.steps.norm) + ".gain");
+        placed = rms_norm(placed, *norm, options.norm, inside);
+    }
+    if (options.positions == HeadPositions::rotary) {
+        const Trace inside = trace.scope(all.steps.rotary);
+        placed = rotary(inside.input("x[(b,) n, d]", placed), options.rotary, inside);
+    }
+    if (options.unit_epsilon) {
+        const Trace inside = trace.scope(all.steps.unit);
+        placed = rms_norm(inside.input("x[(b,) n, d_model]", placed), *options.unit_epsilon, inside);
+    }
+    return trace.input(label, placed);
 }
 
 /// A mask or a bias as one head has it: its own, where there is one for each head, else what all heads share.
@@ -234,43 +223,25 @@ inline std::string merging(std::string_view step, std::size_t heads, std::size_t
     return "concat(" + parts + "axis=-1)";
 }
 
-/// The contexts of all heads side by side.
-template <Sequence T>
-T merge_heads(const std::vector<T>& contexts, const Trace& trace)
-{
-    return trace(
-        "merged[(b,) n, h_d_v]", [&] { return merging("context", contexts.size()); }, concat_columns(contexts));
-}
-
 /// W^O, which mixes the heads; without it the output is another name of them.
-/// @param name  of the heads side by side
 template <Sequence T>
-T map_output(const T& heads, const std::optional<LinearWeights>& output, const Trace& trace,
-             std::string_view name = "merged")
+Term<T> map_output(const Term<T>& heads, const std::optional<LinearWeights>& output, const Trace& trace)
 {
-    if (output)
-        return linear(heads, *output, {name, "output", "h_d_v", "d_model"}, trace);
-    trace.alias("output", name);
-    return heads;
+    if (!output)
+        return trace.alias("output", heads);
+    return linear(heads, *output, {"heads", "output", "h_d_v", "d_model"}, trace);
 }
 
-/// Multiplies each feature of the heads by a number from 0 to 1, which is made of the token that attends.
-template <Sequence T>
-T gate_heads(const T& x, const T& merged, const LinearWeights& weights, const Trace& trace)
-{
-    const T gate = linear(x, weights, {"x", "gate", "d_model", "h_d_v"}, trace);
-    const T share = token_by_token(gate, [](const Matrix& tokens) { return sigmoid(tokens); });
-    return trace("gated[(b,) n, h_d_v]", "merged * sigmoid(gate)", T(merged * share));
-}
-
-/// What the heads give together: gated where the weights have a gate, then mixed by W^O.
+/// What the heads give together: W^O mixes them. Where the weights have a gate, each feature is first multiplied by a number from 0
+/// to 1, which is made of the token that attends.
 /// @param x  the tokens that attend
 template <Sequence T>
-T mix_heads(const T& x, const T& merged, const MultiHeadWeights& weights, const Trace& trace)
+Term<T> mix_heads(const Term<T>& x, const Term<T>& merged, const MultiHeadWeights& weights, const Trace& trace)
 {
     if (!weights.gate)
         return map_output(merged, weights.output, trace);
-    return map_output(gate_heads(x, merged, *weights.gate, trace), weights.output, trace, "gated");
+    const Term gate = linear(x, *weights.gate, {"x", "gate", "d_model", "h_d_v"}, trace);
+    return map_output(trace("gated[(b,) n, h_d_v]", merged * sigmoid(gate)), weights.output, trace);
 }
 
 /// Checks everything that the weights of heads have to agree in.
@@ -288,17 +259,32 @@ AttentionOptions options_of_head(const MultiHeadOptions& all, std::size_t n, std
 /// What the heads leave.
 template <Sequence T>
 struct AttendedHeads {
-    T merged;                    ///< ((b,) n, h d_v): the contexts side by side
-    std::vector<T> weights;      ///< of each head, ((b,) n, m)
-    std::vector<T> keys, values; ///< of each key/value head, those of the past among them
+    Term<T> merged;                    ///< ((b,) n, h d_v): the contexts side by side
+    std::vector<Term<T>> weights;      ///< of each head, ((b,) n, m)
+    std::vector<Term<T>> keys, values; ///< of each key/value head, those of the past among them
 };
 
 /// Attends in each head with its share of the features: the one loop of multi-head, grouped-query and cached attention.
 /// @param past     keys and values of earlier tokens, which come before the new ones; none where nullptr
 /// @param weights  their norms of queries and keys
 template <Sequence T>
-AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCacheOf<T>* past,
+AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed,
+                                 const std::type_identity_t<KeyValueCacheOf<Term<T>>>* past,
                                  const MultiHeadWeights& weights, const Groups& groups, const MultiHeadOptions& options,
                                  const Trace& trace);
+
+/// Terms as the tensors that were asked for.
+template <class T, class Given>
+std::vector<T> all_as(std::vector<Given> terms)
+{
+    if constexpr (std::same_as<T, Given>)
+        return terms;
+    else {
+        std::vector<T> values;
+        for (Given& term : terms)
+            values.push_back(T(std::move(term)));
+        return values;
+    }
+}
 
 } // namespace attn

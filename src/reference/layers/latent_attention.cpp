@@ -3,8 +3,6 @@
 #include "heads.hpp"
 
 #include "attn/core/shape.hpp"
-#include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
 
 #include <cmath>
 #include <string>
@@ -94,7 +92,7 @@ Sizes expect_sizes(std::string_view function, const T& x, const LatentAttentionW
 }
 
 template <Sequence T>
-void expect_past(std::string_view function, const T& x, const LatentCacheOf<T>& past,
+void expect_past(std::string_view function, const T& x, const LatentCacheOf<Value<T>>& past,
                  const LatentAttentionWeights& weights, const Sizes& sizes)
 {
     expect_agreement(function, "d_c", {"past latent", past.latent, feature_axis<T>},
@@ -120,102 +118,80 @@ void expect_absorbable(std::string_view function, const LinearWeights& key_value
 
 // ------------------------------------------------------------------------------------------------- before the heads
 
-/// Some columns of a tensor.
-/// @param step  label of the result: "values[(b,) m, d_v]"
-/// @param name  of the tensor: "key_value"
-template <Traceable T>
-T cut(std::string_view step, std::string_view name, const T& packed, const HeadColumns& of, const Trace& trace)
-{
-    return trace(
-        step, [&] { return of.of(name); }, columns(packed, of.begin, of.end));
-}
-
 /// The queries of all heads, made of the tokens, or of their latent.
 template <Sequence T>
-T make_queries(const T& x, const LatentAttentionWeights& weights, const RmsNormOptions& norm, const Trace& trace)
+Term<T> make_queries(const Term<T>& x, const LatentAttentionWeights& weights, const RmsNormOptions& norm,
+                     const Trace& trace)
 {
     const auto& latent = weights.query_latent;
     if (!latent)
         return linear(x, weights.query, {"x", "query", "d_model", "h_d_k"}, trace);
-    const T compressed = linear(x, latent->down, {"x", "query_latent", "d_model", "d_q"}, trace);
-    const Trace inside = trace.scope("query_norm", {{"x", "query_latent"}});
-    const T normalized = rms_norm(compressed, latent->norm, norm, inside);
+    const Term compressed = linear(x, latent->down, {"x", "query_latent", "d_model", "d_q"}, trace);
+    const Term normalized = rms_norm(compressed, latent->norm, norm, trace.scope("query_norm"));
     return linear(normalized, weights.query, {"query_norm.output", "query", "d_q", "h_d_k"}, trace);
 }
+
+/// The latents of tokens, and the key that all heads share.
+template <Sequence T>
+struct Latents {
+    Term<T> latent, shared_key;
+};
 
 /// One part of the cache: that of the new tokens, after the past's where there is one.
 /// @param name  "latent"
 /// @param axis  the letter of its features: "d_c"
 template <Sequence T>
-T after_past(const std::string& name, const std::string& axis, T added, const T* past, const Trace& trace)
+Term<T> after_past(const std::string& name, const std::string& axis, const Term<T>& added, const T* past,
+                   const Trace& trace)
 {
     if (past == nullptr)
-        return added;
-    const T& before = trace.input("past_" + name + "[(b,) past, " + axis + "]", *past);
-    return trace(
-        name + "[(b,) m, " + axis + "]",
-        [&] { return "concat(past_" + name + ", new_" + name + ", axis=" + std::to_string(token_axis<T>) + ")"; },
-        concat_rows(before, added));
+        return trace.input(name + "[(b,) m, " + axis + "]", added);
+    const Term fresh = trace.input("new_" + name + "[(b,) n, " + axis + "]", added);
+    const Term before = trace.input("past_" + name + "[(b,) past, " + axis + "]", Term(*past));
+    return trace(name + "[(b,) m, " + axis + "]", concat_rows(before, fresh));
 }
 
-/// The latents of all tokens, and the key that all heads share.
 template <Sequence T>
-LatentCacheOf<T> compress(const T& x, const LatentCacheOf<T>* past, const LatentWeights& weights, const Sizes& sizes,
-                          const MultiHeadOptions& options, const Trace& trace)
+Latents<T> compress(const Term<T>& x, const LatentCacheOf<T>* past, const LatentWeights& weights, const Sizes& sizes,
+                    const MultiHeadOptions& options, const Trace& trace)
 {
-    const std::string tokens = past == nullptr ? "m" : "n", which = past == nullptr ? "" : "new_";
-    const T compressed = linear(x, weights.down, {"x", "compressed", "d_model", "d_c_r", tokens}, trace);
+    const std::string_view tokens = past == nullptr ? "m" : "n";
+    const Term compressed = linear(x, weights.down, {"x", "compressed", "d_model", "d_c_r", tokens}, trace);
     const HeadColumns of_latent{0, sizes.latent}, of_key{sizes.latent, sizes.latent + sizes.rotary};
 
     const Trace norm = trace.scope("latent_norm");
-    T latent = rms_norm(cut("x[(b,) n, d_model]", "compressed", compressed, of_latent, norm), weights.norm,
-                        options.norm, norm);
-    trace.alias(which + "latent", "latent_norm.output");
-    latent = after_past("latent", "d_c", std::move(latent), past ? &past->latent : nullptr, trace);
+    const Term part = norm("x[(b,) n, d_model]", of_latent.of(compressed));
+    Term latent = after_past("latent", "d_c", rms_norm(part, weights.norm, options.norm, norm),
+                             past ? &past->latent : nullptr, trace);
 
-    T key;
+    Term key = of_key.of(compressed);
     if (options.positions == HeadPositions::rotary) {
         const Trace place = trace.scope("rotary_key");
-        key = rotary(cut("x[(b,) n, d]", "compressed", compressed, of_key, place), options.rotary, place);
-        trace.alias(which + "shared_key", "rotary_key.output");
-    } else {
-        key = cut(which + "shared_key[(b,) " + tokens + ", d_r]", "compressed", compressed, of_key, trace);
+        key = rotary(place("x[(b,) n, d]", key), options.rotary, place);
     }
-    key = after_past("shared_key", "d_r", std::move(key), past ? &past->shared_key : nullptr, trace);
+    key = after_past("shared_key", "d_r", key, past ? &past->shared_key : nullptr, trace);
     return {std::move(latent), std::move(key)};
 }
 
 // ----------------------------------------------------------------------------------------------------------- one head
 
 /// What of a head's queries meets the shared key: rotated where positions are rotary.
-/// @return and how a formula names it
 template <Sequence T>
-std::pair<T, std::string> rotary_part(const T& query, const Sizes& sizes, std::size_t head,
-                                      const MultiHeadOptions& options, const Trace& trace)
+Term<T> rotary_part(const Term<T>& query, const Sizes& sizes, std::size_t head, const MultiHeadOptions& options,
+                    const Trace& trace)
 {
-    const HeadColumns of_head = sizes.rotary_columns(head);
+    const Term part = sizes.rotary_columns(head).of(query);
     if (options.positions != HeadPositions::rotary)
-        return {columns(query, of_head.begin, of_head.end), of_head.of("query")};
+        return part;
     const Trace place = trace.scope("rotary_query");
-    return {rotary(cut("x[(b,) n, d]", "query", query, of_head, place), options.rotary, place), "rotary_query.output"};
-}
-
-/// Two parts of a head's queries or keys side by side.
-template <Sequence T>
-T beside(std::string_view step, const std::string& left_name, const T& left, const std::string& right_name,
-         const T& right, const Trace& trace)
-{
-    return trace(
-        step, [&] { return "concat(" + left_name + ", " + right_name + ", axis=-1)"; }, concat_columns({left, right}));
+    return rotary(place("x[(b,) n, d]", part), options.rotary, place);
 }
 
 /// The heads of plain latent attention: keys and values are made of the latents.
 template <Sequence T>
 class MadeHeads {
 public:
-    static constexpr std::string_view context = "context";
-
-    MadeHeads(const LatentCacheOf<T>& latents, const LinearWeights& weights, const Sizes& sizes, const Trace& trace)
+    MadeHeads(const Latents<T>& latents, const LinearWeights& weights, const Sizes& sizes, const Trace& trace)
         : latents_(latents),
           sizes_(sizes),
           key_value_(linear(latents.latent, weights, {"latent", "key_value", "d_c", "h_d_n_v", "m"}, trace))
@@ -223,83 +199,74 @@ public:
     }
 
     /// @return its context, ((b,) n, d_v), and its weights
-    AttentionOf<T> attend(const T& query, std::size_t head, const MultiHeadOptions& all,
-                          const AttentionOptions& options, const Trace& trace) const
+    AttentionOf<Term<T>> attend(const Term<T>& query, std::size_t head, const MultiHeadOptions& all,
+                                const AttentionOptions& options, const Trace& trace) const
     {
-        const HeadColumns of_query = sizes_.plain_columns(head), of_key = sizes_.key_columns(head);
-        const auto [rotated, name] = rotary_part(query, sizes_, head, all, trace);
-        const T queries = beside("queries[(b,) n, d_k]", of_query.of("query"),
-                                 columns(query, of_query.begin, of_query.end), name, rotated, trace);
-        const T keys = beside("keys[(b,) m, d_k]", of_key.of("key_value"),
-                              columns(key_value_, of_key.begin, of_key.end), "shared_key", latents_.shared_key, trace);
-        const T values = cut("values[(b,) m, d_v]", "key_value", key_value_, sizes_.value_columns(head), trace);
+        const Term plain = sizes_.plain_columns(head).of(query);
+        const Term rotated = rotary_part(query, sizes_, head, all, trace);
+        const Term queries = trace("queries[(b,) n, d_k]", concat_columns<T>({plain, rotated}));
+        const Term keys = trace("keys[(b,) m, d_k]",
+                                concat_columns<T>({sizes_.key_columns(head).of(key_value_), latents_.shared_key}));
+        const Term values = trace("values[(b,) m, d_v]", sizes_.value_columns(head).of(key_value_));
         return scaled_dot_product_attention(queries, keys, values, options, trace);
     }
 
 private:
-    const LatentCacheOf<T>& latents_;
+    const Latents<T>& latents_;
     const Sizes& sizes_;
-    T key_value_;
+    Term<T> key_value_;
 };
 
 /// The heads of absorbed latent attention, which attend to the latents as they are.
 template <Sequence T>
 class AbsorbedHeads {
 public:
-    static constexpr std::string_view context = "mapped";
-
-    AbsorbedHeads(const LatentCacheOf<T>& latents, const LinearWeights& weights, const Sizes& sizes, const Trace& trace)
+    AbsorbedHeads(const Latents<T>& latents, const LinearWeights& weights, const Sizes& sizes, const Trace& trace)
         : latents_(latents),
           sizes_(sizes),
-          keys_(
-              beside("latent_keys[(b,) m, d_c_r]", "latent", latents.latent, "shared_key", latents.shared_key, trace)),
-          weights_(trace.input("key_value_weights[d_c, h_d_n_v]", weights.weight))
+          keys_(trace("latent_keys[(b,) m, d_c_r]", concat_columns<T>({latents.latent, latents.shared_key}))),
+          weights_(trace.input("key_value_weights[d_c, h_d_n_v]", Term(weights.weight)))
     {
     }
 
     /// @return its context after the map to values, ((b,) n, d_v), and its weights
-    AttentionOf<T> attend(const T& query, std::size_t head, const MultiHeadOptions& all, AttentionOptions options,
-                          const Trace& trace) const
+    AttentionOf<Term<T>> attend(const Term<T>& query, std::size_t head, const MultiHeadOptions& all,
+                                AttentionOptions options, const Trace& trace) const
     {
         // Absorb the head's map to keys into its queries.
-        const HeadColumns of_query = sizes_.plain_columns(head);
-        const auto [rotated, name] = rotary_part(query, sizes_, head, all, trace);
-        const Matrix to_keys =
-            cut("key_weights[d_c, d_n]", "key_value_weights", weights_, sizes_.key_columns(head), trace);
-        const T absorbed = trace(
-            "absorbed[(b,) n, d_c]", [&] { return of_query.of("query") + " @ key_weights.T"; },
-            matmul(columns(query, of_query.begin, of_query.end), transpose(to_keys)));
-        const T queries = beside("queries[(b,) n, d_c_r]", "absorbed", absorbed, name, rotated, trace);
+        const Term rotated = rotary_part(query, sizes_, head, all, trace);
+        const Term to_keys = trace("key_weights[d_c, d_n]", sizes_.key_columns(head).of(weights_));
+        const Term absorbed =
+            trace("absorbed[(b,) n, d_c]", matmul(sizes_.plain_columns(head).of(query), transpose(to_keys)));
+        const Term queries = trace("queries[(b,) n, d_c_r]", concat_columns<T>({absorbed, rotated}));
 
         // Attend to the latents, at the scale of the queries that they stand for.
-        trace.alias("keys", "latent_keys");
-        trace.alias("values", "latent");
+        const Term keys = trace.alias("keys", keys_), values = trace.alias("values", latents_.latent);
         if (!options.scale)
             options.scale = 1 / std::sqrt(static_cast<double>(sizes_.query()));
-        AttentionOf<T> attention = scaled_dot_product_attention(queries, keys_, latents_.latent, options, trace);
+        auto attention = scaled_dot_product_attention(queries, keys, values, options, trace);
 
         // Map what came of it to values.
-        const Matrix to_values =
-            cut("value_weights[d_c, d_v]", "key_value_weights", weights_, sizes_.value_columns(head), trace);
-        attention.context =
-            trace("mapped[(b,) n, d_v]", "context @ value_weights", matmul(attention.context, to_values));
+        const Term to_values = trace("value_weights[d_c, d_v]", sizes_.value_columns(head).of(weights_));
+        attention.context = trace("mapped[(b,) n, d_v]", matmul(attention.context, to_values));
         return attention;
     }
 
 private:
-    const LatentCacheOf<T>& latents_;
+    const Latents<T>& latents_;
     const Sizes& sizes_;
-    T keys_;
-    const Matrix& weights_;
+    Term<T> keys_;
+    Term<Matrix> weights_;
 };
 
 // --------------------------------------------------------------------------------------------------------- all of them
 
-template <class Heads, Sequence T>
-CachedLatentAttentionOf<T> attend(std::string_view function, const T& tokens, const PastLatents<T>& past,
+template <template <class> class Heads, Sequence T>
+CachedLatentAttentionOf<T> attend(std::string_view function, const T& tokens, const PastLatents<Value<T>>& past,
                                   const LatentAttentionWeights& weights, const MultiHeadOptions& given,
                                   const Trace& caller)
 {
+    using V = Value<T>;
     const Sizes sizes = expect_sizes(function, tokens, weights, given);
     expect_no_scaled_queries(function, given);
     if (past)
@@ -307,31 +274,30 @@ CachedLatentAttentionOf<T> attend(std::string_view function, const T& tokens, co
     const std::size_t earlier = past ? past->latent.shape(token_axis<T>) : 0;
     const std::size_t n = tokens.shape(token_axis<T>), m = earlier + n;
     const Trace trace = caller.module(function, [&] { return describe(Groups{sizes.heads, sizes.heads}, given); });
-    const T& x = trace.input("x[(b,) n, d_model]", tokens);
+    const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
     MultiHeadOptions options = given;
     options.rotary.first += earlier;
 
     // Make queries, the latents of keys and values, and the key that all heads share.
-    const T query = make_queries(x, weights, options.norm, trace);
-    LatentCacheOf<T> latents = compress(x, past ? &*past : nullptr, weights.latent, sizes, options, trace);
+    const Term query = make_queries(x, weights, options.norm, trace);
+    const Latents<V> latents = compress(x, past ? &*past : nullptr, weights.latent, sizes, options, trace);
 
     // Attend in each head.
-    const Heads heads(latents, weights.key_value, sizes, trace);
+    const Heads<V> heads(latents, weights.key_value, sizes, trace);
     options.mask = join_masks(n, m, {.given = given.mask, .causal = given.causal}, trace);
     options.bias = share("bias[(b,) n, m]", given.bias, trace);
-    std::vector<T> contexts, all_weights;
+    std::vector<Term<V>> contexts, all_weights;
     for (std::size_t i = 0; i < sizes.heads; ++i) {
         const Trace head = trace.scope("head", i);
-        AttentionOf<T> attention = heads.attend(query, i, options, options_of_head(options, n, m, i, head), head);
+        auto attention = heads.attend(query, i, options, options_of_head(options, n, m, i, head), head);
         contexts.push_back(std::move(attention.context));
         all_weights.push_back(std::move(attention.weights));
     }
 
     // Mix the heads by the output map.
-    const T merged = trace(
-        "merged[(b,) n, h_d_v]", [&] { return merging(Heads::context, sizes.heads); }, concat_columns(contexts));
-    T output = linear(merged, weights.output, {"merged", "output", "h_d_v", "d_model"}, trace);
-    return {std::move(output), std::move(all_weights), std::move(latents)};
+    const Term merged = trace("merged[(b,) n, h_d_v]", concat_columns(contexts));
+    Term output = linear(merged, weights.output, {"merged", "output", "h_d_v", "d_model"}, trace);
+    return {T(std::move(output)), all_as<T>(std::move(all_weights)), {*latents.latent, *latents.shared_key}};
 }
 
 } // namespace
@@ -340,7 +306,7 @@ template <Sequence T>
 MultiHeadOf<T> latent_attention(const T& x, const LatentAttentionWeights& weights, const MultiHeadOptions& options,
                                 const Trace& trace)
 {
-    CachedLatentAttentionOf<T> all = attend<MadeHeads<T>>("latent_attention", x, {}, weights, options, trace);
+    auto all = attend<MadeHeads>("latent_attention", x, {}, weights, options, trace);
     return {std::move(all.output), std::move(all.weights)};
 }
 
@@ -350,26 +316,26 @@ MultiHeadOf<T> absorbed_latent_attention(const T& x, const LatentAttentionWeight
 {
     constexpr std::string_view function = "absorbed_latent_attention";
     expect_absorbable(function, weights.key_value);
-    CachedLatentAttentionOf<T> all = attend<AbsorbedHeads<T>>(function, x, {}, weights, options, trace);
+    auto all = attend<AbsorbedHeads>(function, x, {}, weights, options, trace);
     return {std::move(all.output), std::move(all.weights)};
 }
 
 template <Sequence T>
-CachedLatentAttentionOf<T> cached_latent_attention(const T& x, const PastLatents<T>& past,
+CachedLatentAttentionOf<T> cached_latent_attention(const T& x, const PastLatents<Value<T>>& past,
                                                    const LatentAttentionWeights& weights,
                                                    const MultiHeadOptions& options, const Trace& trace)
 {
-    return attend<MadeHeads<T>>("cached_latent_attention", x, past, weights, options, trace);
+    return attend<MadeHeads>("cached_latent_attention", x, past, weights, options, trace);
 }
 
 template <Sequence T>
-CachedLatentAttentionOf<T> cached_absorbed_latent_attention(const T& x, const PastLatents<T>& past,
+CachedLatentAttentionOf<T> cached_absorbed_latent_attention(const T& x, const PastLatents<Value<T>>& past,
                                                             const LatentAttentionWeights& weights,
                                                             const MultiHeadOptions& options, const Trace& trace)
 {
     constexpr std::string_view function = "cached_absorbed_latent_attention";
     expect_absorbable(function, weights.key_value);
-    return attend<AbsorbedHeads<T>>(function, x, past, weights, options, trace);
+    return attend<AbsorbedHeads>(function, x, past, weights, options, trace);
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
@@ -377,8 +343,7 @@ CachedLatentAttentionOf<T> cached_absorbed_latent_attention(const T& x, const Pa
     template decltype(absorbed_latent_attention<T>) absorbed_latent_attention<T>;                                      \
     template decltype(cached_latent_attention<T>) cached_latent_attention<T>;                                          \
     template decltype(cached_absorbed_latent_attention<T>) cached_absorbed_latent_attention<T>;
-ATTN_INSTANTIATE(Matrix)
-ATTN_INSTANTIATE(Tensor3)
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
 #undef ATTN_INSTANTIATE
 
 std::optional<double> latent_attention_scale(const RotaryScaling& scaling, std::size_t d_k)

@@ -1,7 +1,7 @@
 #include "attn/reference/layers/linear.hpp"
 
 #include "attn/core/shape.hpp"
-#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <string>
 
@@ -31,24 +31,23 @@ Names names_of(const LinearSteps& steps)
 } // namespace
 
 template <Sequence T>
-T linear(const T& x, const LinearWeights& weights, const LinearSteps& steps, const Trace& trace)
+T linear(const T& tokens, const LinearWeights& weights, const LinearSteps& steps, const Trace& trace)
 {
-    expect_agreement("linear", "d_in", {steps.input, x, feature_axis<T>}, {"weight", weights.weight, 0});
+    expect_agreement("linear", "d_in", {steps.input, tokens, feature_axis<T>}, {"weight", weights.weight, 0});
     if (weights.bias)
         expect_agreement("linear", "d_out", {"weight", weights.weight, 1}, {"bias", *weights.bias, 0});
     const Names names = trace.has_listener() ? names_of(steps) : Names{};
+    const Term x = named(tokens, steps.input, trace);
 
-    const Matrix& weight = trace.input(names.weight_label, weights.weight);
-    const T product = matmul(x, weight);
-    const auto formula = [&] { return std::string(steps.input) + " @ " + names.weight; };
+    const Term weight = trace.input(names.weight_label, Term(weights.weight));
     if (!weights.bias)
-        return trace(names.output_label, formula, product);
-    const Vector& bias = trace.input(names.bias_label, *weights.bias);
-    return trace(
-        names.output_label, [&] { return formula() + " + " + names.bias; }, T(product + bias));
+        return T(trace(names.output_label, matmul(x, weight)));
+    const Term bias = trace.input(names.bias_label, Term(*weights.bias));
+    return T(trace(names.output_label, matmul(x, weight) + bias));
 }
 
-template Matrix linear(const Matrix&, const LinearWeights&, const LinearSteps&, const Trace&);
-template Tensor3 linear(const Tensor3&, const LinearWeights&, const LinearSteps&, const Trace&);
+#define ATTN_INSTANTIATE(T) template T linear(const T&, const LinearWeights&, const LinearSteps&, const Trace&);
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

@@ -97,21 +97,6 @@ bool is_plain(const MultiHeadWeights& weights, HeadPositions positions)
 
 namespace {
 
-/// One head's rows of the past, then its new ones.
-template <Sequence T>
-T after_past(std::string_view step, std::string_view past_name, const T& past, std::string_view added_name,
-             const T& added, std::size_t head, std::size_t heads, const Trace& trace)
-{
-    const HeadColumns of_head = columns_of(past.shape(feature_axis<T>), head, heads);
-    return trace(
-        step,
-        [&] {
-            return "concat(" + of_head.of(past_name) + ", " + std::string(added_name) +
-                   ", axis=" + std::to_string(token_axis<T>) + ")";
-        },
-        concat_rows(columns(past, of_head.begin, of_head.end), added));
-}
-
 /// The sinks of all heads: a step beside theirs.
 /// @param trace  the scope of the attention
 std::optional<Vector> shared_sinks(const std::optional<Vector>& sinks, std::size_t heads, const Trace& trace)
@@ -135,8 +120,8 @@ Vector sink_of(const Vector& sinks, std::size_t head, const Trace& trace)
 /// What the queries of each position are multiplied by: a step that all heads share.
 /// @param before  how many tokens come before the first
 /// @param trace   the scope of the attention
-std::optional<Vector> temperature_of(const std::optional<QueryTemperature>& temperature, std::size_t n,
-                                     std::size_t before, const Trace& trace)
+std::optional<Term<Vector>> temperature_of(const std::optional<QueryTemperature>& temperature, std::size_t n,
+                                           std::size_t before, const Trace& trace)
 {
     if (!temperature)
         return std::nullopt;
@@ -152,7 +137,7 @@ std::optional<Vector> temperature_of(const std::optional<QueryTemperature>& temp
             return "1 + " + factor + " * log(1 + floor((arange(" + std::to_string(n) + ") + " +
                    std::to_string(before + 1) + ") / " + step + "))";
         },
-        std::move(factors));
+        Term(std::move(factors)));
 }
 
 } // namespace
@@ -169,7 +154,8 @@ AttentionOptions options_of_head(const MultiHeadOptions& all, std::size_t n, std
 }
 
 template <Sequence T>
-AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCacheOf<T>* past,
+AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed,
+                                 const std::type_identity_t<KeyValueCacheOf<Term<T>>>* past,
                                  const MultiHeadWeights& weights, const Groups& groups, const MultiHeadOptions& given,
                                  const Trace& trace)
 {
@@ -195,32 +181,29 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
     const auto sinks = shared_sinks(sinks_of_heads, groups.heads, trace);
 
     AttendedHeads<T> all;
-    std::vector<T> contexts;
+    std::vector<Term<T>> contexts;
     for (std::size_t i = 0; i < groups.heads; ++i) {
         const Trace head = trace.scope("head", i);
         const std::size_t group = groups.of(i);
 
         // Take the head's queries, and the keys and values of its group, after those of the past.
-        T queries = placed_head(all_queries, temperature ? "plain_queries[(b,) n, d_k]" : "queries[(b,) n, d_k]", i,
-                                groups.heads, query_norm, options, head);
+        Term queries = placed_head(all_queries, temperature ? "plain_queries[(b,) n, d_k]" : "queries[(b,) n, d_k]", i,
+                                   groups.heads, query_norm, options, head);
         if (temperature)
-            queries = head("queries[(b,) n, d_k]", "plain_queries * temperature[:, None]",
-                           T(queries * xt::view(*temperature, xt::all(), xt::newaxis())));
-        T keys = placed_head(all_keys, past ? "new_keys[(b,) n, d_k]" : "keys[(b,) m, d_k]", group, groups.groups,
-                             key_norm, options, head);
+            queries = head("queries[(b,) n, d_k]", queries * each_row(*temperature));
+        Term keys = placed_head(all_keys, past ? "new_keys[(b,) n, d_k]" : "keys[(b,) m, d_k]", group, groups.groups,
+                                key_norm, options, head);
         if (past)
-            keys =
-                after_past("keys[(b,) m, d_k]", "past_keys", past->keys, "new_keys", keys, group, groups.groups, head);
-        T values = split_head(past ? "new_values[(b,) n, d_v]" : "values[(b,) m, d_v]", "value", packed.value, group,
-                              groups.groups, head);
+            keys = head("keys[(b,) m, d_k]", concat_rows(of_head(past->keys, group, groups.groups), keys));
+        Term values =
+            head(past ? "new_values[(b,) n, d_v]" : "values[(b,) m, d_v]", of_head(packed.value, group, groups.groups));
         if (past)
-            values = after_past("values[(b,) m, d_v]", "past_values", past->values, "new_values", values, group,
-                                groups.groups, head);
+            values = head("values[(b,) m, d_v]", concat_rows(of_head(past->values, group, groups.groups), values));
 
         AttentionOptions options_here = options_of_head(options, n, m, i, head);
         if (sinks)
             options_here.sinks = sink_of(*sinks, i, head);
-        AttentionOf<T> attention = scaled_dot_product_attention(queries, keys, values, options_here, head);
+        auto attention = scaled_dot_product_attention(queries, keys, values, options_here, head);
         contexts.push_back(std::move(attention.context));
         all.weights.push_back(std::move(attention.weights));
         if (group == all.keys.size()) { // the others of its group have the same
@@ -228,7 +211,7 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
             all.values.push_back(std::move(values));
         }
     }
-    all.merged = merge_heads(contexts, trace);
+    all.merged = trace("merged[(b,) n, h_d_v]", concat_columns(contexts));
     return all;
 }
 
@@ -240,15 +223,14 @@ MultiHeadOf<T> multi_head_attention(const Sources<T>& given, const MultiHeadWeig
     expect_projectable(function, given, weights);
     const Groups groups = expect_groups(function, weights, options);
     const Trace trace = caller.module(function, [&] { return describe(groups, options); });
-    const Sources<T> from = name_sources(given, trace);
+    const NamedSources from = name_sources(given, trace);
 
     // Make the queries, keys and values of all heads by three products.
-    const PackedHeads<T> packed = project(from, weights, axes_of(groups), trace);
+    const PackedHeads packed = project(from, weights, axes_of(groups), trace);
 
     // Attend in each head, then mix the heads by the output map.
-    AttendedHeads<T> heads =
-        attend_by_heads(packed, static_cast<const KeyValueCacheOf<T>*>(nullptr), weights, groups, options, trace);
-    return {mix_heads(from.queries, heads.merged, weights, trace), std::move(heads.weights)};
+    auto heads = attend_by_heads(packed, nullptr, weights, groups, options, trace);
+    return {T(mix_heads(from.queries, heads.merged, weights, trace)), all_as<T>(std::move(heads.weights))};
 }
 
 template <Sequence T>
@@ -259,15 +241,13 @@ MultiHeadOf<T> multi_head_attention(const T& x, const MultiHeadWeights& weights,
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
-    template AttendedHeads<T> attend_by_heads(const PackedHeads<T>&, const KeyValueCacheOf<T>*,                        \
-                                              const MultiHeadWeights&, const Groups&, const MultiHeadOptions&,         \
-                                              const Trace&);                                                           \
     template MultiHeadOf<T> multi_head_attention(const Sources<T>&, const MultiHeadWeights&, const MultiHeadOptions&,  \
                                                  const Trace&);                                                        \
     template MultiHeadOf<T> multi_head_attention(const T&, const MultiHeadWeights&, const MultiHeadOptions&,           \
                                                  const Trace&);
-ATTN_INSTANTIATE(Matrix)
-ATTN_INSTANTIATE(Tensor3)
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
 #undef ATTN_INSTANTIATE
+template decltype(attend_by_heads<Matrix>) attend_by_heads<Matrix>;
+template decltype(attend_by_heads<Tensor3>) attend_by_heads<Tensor3>;
 
 } // namespace attn

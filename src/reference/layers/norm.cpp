@@ -24,7 +24,8 @@ T norm(const T& x, const LayerNormWeights& weights, const NormDescription& descr
                                    : rms_norm(x, {weights.gain}, {.epsilon = epsilon, .adds_one = adds_one}, trace);
 }
 
-template Matrix norm(const Matrix&, const LayerNormWeights&, const NormDescription&, const Trace&);
-template Tensor3 norm(const Tensor3&, const LayerNormWeights&, const NormDescription&, const Trace&);
+#define ATTN_INSTANTIATE(T) template T norm(const T&, const LayerNormWeights&, const NormDescription&, const Trace&);
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

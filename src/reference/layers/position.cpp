@@ -53,15 +53,19 @@ Matrix position_shift(double k, std::size_t d, const SinusoidalOptions& options)
     return shift;
 }
 
-Matrix learned_positions(const Matrix& table, std::size_t n, std::size_t first, const Trace& trace)
+Term<Matrix> learned_positions(const Term<Matrix>& table, std::size_t n, std::size_t first, const Trace& trace)
 {
     if (first > table.shape(0) || n > table.shape(0) - first) // first + n could overflow
         throw ShapeError("learned_positions: table " + to_string(shape_of(table)) + " has no rows " + text(first) +
                          " to " + text(first + n) + ": it was learned for shorter sequences");
-    const Matrix& rows = trace.input("table[n_max, d]", table);
-    return trace(
-        "positions[n, d]", [&] { return "table[" + text(first) + ":" + text(first + n) + "]"; },
-        Matrix(xt::view(rows, xt::range(first, first + n), xt::all())));
+    const Term rows = trace.input("table[n_max, d]", table);
+    return trace("positions[n, d]", Term(Matrix(xt::view(*rows, xt::range(first, first + n), xt::all())),
+                                         with_suffix(rows.wording(), "[" + text(first) + ":" + text(first + n) + "]")));
+}
+
+Matrix learned_positions(const Matrix& table, std::size_t n, std::size_t first, const Trace& trace)
+{
+    return Matrix(learned_positions(Term(table), n, first, trace));
 }
 
 Vector alibi_slopes(std::size_t heads)

@@ -1,23 +1,17 @@
 #include "attn/reference/layers/rms_norm.hpp"
 
 #include "attn/core/shape.hpp"
-#include "attn/reference/ops/batch.hpp"
-#include "attn/reference/ops/reduce.hpp"
-
-#include <string>
+#include "attn/reference/ops/terms.hpp"
 
 namespace attn {
 namespace {
 
 /// Scales each token to a mean square of 1. Epsilon prevents a division by zero for a token of zeros.
 template <Sequence T>
-T scaled_to_one(std::string_view label, const T& x, double epsilon, const Trace& trace)
+Term<T> scaled_to_one(const Term<T>& x, double epsilon, const Trace& trace)
 {
-    const PerToken<T> mean_square = trace("mean_square[(b,) n]", "mean(x ** 2, axis=-1)", mean_of_features(T(x * x)));
-    const PerToken<T> length = xt::sqrt(mean_square + epsilon);
-    return trace(
-        label, [&] { return "x / sqrt(mean_square[..., None] + " + exact_text(epsilon) + ")"; },
-        T(x / spread(length, x.shape(feature_axis<T>))));
+    const Term mean_square = trace("mean_square[(b,) n]", mean_of_features(square(x)));
+    return x / sqrt(column(mean_square) + epsilon);
 }
 
 } // namespace
@@ -26,21 +20,18 @@ template <Sequence T>
 T rms_norm(const T& tokens, const RmsNormWeights& weights, const RmsNormOptions& options, const Trace& caller)
 {
     expect_agreement("rms_norm", "d_model", {"x", tokens, feature_axis<T>}, {"gain", weights.gain, 0});
-    const double added = options.epsilon;
-    const bool adds_one = options.adds_one;
-    const std::string epsilon = exact_text(added);
     const Trace trace = caller.module("rms_norm", [&] {
-        return adds_one ? StepOptions{{"epsilon", epsilon}, {"adds_one", "true"}} : StepOptions{{"epsilon", epsilon}};
+        StepOptions described{{"epsilon", exact_text(options.epsilon)}};
+        if (options.adds_one)
+            described.emplace_back("adds_one", "true");
+        return described;
     });
-    const T& x = trace.input("x[(b,) n, d_model]", tokens);
-
-    const T normalized = scaled_to_one("normalized[(b,) n, d_model]", x, added, trace);
+    const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
+    const Term normalized = trace("normalized[(b,) n, d_model]", scaled_to_one(x, options.epsilon, trace));
 
     // Apply the learned gain of each feature.
-    const Vector& gain = trace.input("gain[d_model]", weights.gain);
-    if (adds_one)
-        return trace("output[(b,) n, d_model]", "normalized * (1 + gain)", T(normalized * (1 + gain)));
-    return trace("output[(b,) n, d_model]", "normalized * gain", T(normalized * gain));
+    const Term gain = trace.input("gain[d_model]", Term(weights.gain));
+    return T(trace("output[(b,) n, d_model]", normalized * (options.adds_one ? 1 + gain : gain)));
 }
 
 template <Sequence T>
@@ -49,12 +40,14 @@ T rms_norm(const T& tokens, double epsilon, const Trace& caller)
     const Trace trace = caller.module("rms_norm", [&] {
         return StepOptions{{"epsilon", exact_text(epsilon)}, {"gain", "none"}};
     });
-    return scaled_to_one("output[(b,) n, d_model]", trace.input("x[(b,) n, d_model]", tokens), epsilon, trace);
+    const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
+    return T(trace("output[(b,) n, d_model]", scaled_to_one(x, epsilon, trace)));
 }
 
-template Matrix rms_norm(const Matrix&, double, const Trace&);
-template Tensor3 rms_norm(const Tensor3&, double, const Trace&);
-template Matrix rms_norm(const Matrix&, const RmsNormWeights&, const RmsNormOptions&, const Trace&);
-template Tensor3 rms_norm(const Tensor3&, const RmsNormWeights&, const RmsNormOptions&, const Trace&);
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template T rms_norm(const T&, double, const Trace&);                                                               \
+    template T rms_norm(const T&, const RmsNormWeights&, const RmsNormOptions&, const Trace&);
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

@@ -348,7 +348,7 @@ T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
     const std::size_t features = expect_features(options.features, d);
     expect_meaning(options.scaling);
     const Trace trace = caller.module("rotary", [&] { return describe(options); });
-    const T& x = trace.input("x[(b,) n, d]", tokens);
+    const Term x = trace.input("x[(b,) n, d]", Term(tokens));
 
     // Find how fast each pair rotates, and what that comes to at each position.
     const Turning turning{options.base, features, options.first, n};
@@ -367,14 +367,15 @@ T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
         options.scaling);
 
     // Rotate each pair of each token.
-    return trace(
+    return T(trace(
         "output[(b,) n, d]", [&] { return rotation_formula(features, d, options.layout, factor.has_value()); },
-        token_by_token(x,
-                       [&](const Matrix& rows) { return rotate(rows, angles, options.layout, factor.value_or(1)); }));
+        Term(token_by_token(
+            *x, [&](const Matrix& rows) { return rotate(rows, angles, options.layout, factor.value_or(1)); }))));
 }
 
-template Matrix rotary(const Matrix&, const RotaryOptions&, const Trace&);
-template Tensor3 rotary(const Tensor3&, const RotaryOptions&, const Trace&);
-template Tensor4 rotary(const Tensor4&, const RotaryOptions&, const Trace&);
+#define ATTN_INSTANTIATE(T) template T rotary(const T&, const RotaryOptions&, const Trace&);
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+ATTN_INSTANTIATE(Tensor4)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

@@ -38,55 +38,51 @@ StepOptions describe(const TalkingHeadsWeights& weights, const TalkingHeadsOptio
 
 /// Scaled scores of each head.
 template <Sequence T>
-std::vector<T> compare(const PackedHeads<T>& packed, std::size_t heads, const TalkingHeadsOptions& options,
-                       const Trace& trace)
+std::vector<Term<T>> compare(const PackedHeads<T>& packed, std::size_t heads, const TalkingHeadsOptions& options,
+                             const Trace& trace)
 {
     const double scale = scale_factor(options.scale, packed.query.shape(feature_axis<T>) / heads);
     const auto scaling = [&] { return scale_formula(options.scale); };
-    std::vector<T> result;
+    std::vector<Term<T>> result;
     for (std::size_t i = 0; i < heads; ++i) {
         const Trace head = trace.scope("head", i);
-        const T queries = split_head("queries[(b,) n, d_k]", "query", packed.query, i, heads, head);
-        const T keys = split_head("keys[(b,) m, d_k]", "key", packed.key, i, heads, head);
-        const T scores = head("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
-        result.push_back(head("scaled[(b,) n, m]", scaling, T(scores * scale)));
+        const Term queries = head("queries[(b,) n, d_k]", of_head(packed.query, i, heads));
+        const Term keys = head("keys[(b,) m, d_k]", of_head(packed.key, i, heads));
+        const Term scores = head("scores[(b,) n, m]", matmul(queries, transpose(keys)));
+        result.push_back(head("scaled[(b,) n, m]", scaling, scores * scale));
     }
     return result;
 }
 
-/// "head.0.scaled * talking_scores[0, 1] + head.1.scaled * talking_scores[1, 1]"
-std::string mixing(std::string_view part, std::string_view mixture, std::size_t heads, std::size_t into)
-{
-    std::string text;
-    for (std::size_t i = 0; i < heads; ++i)
-        text += (i == 0 ? "head." : " + head.") + std::to_string(i) + "." + std::string(part) + " * " +
-                std::string(mixture) + "[" + std::to_string(i) + ", " + std::to_string(into) + "]";
-    return text;
-}
-
 /// Each head in its proportion, summed.
 template <Sequence T>
-T mix(const std::vector<T>& heads, const Matrix& mixture, std::size_t into)
+Term<T> mix(const std::vector<Term<T>>& heads, const Term<Matrix>& mixture, std::size_t into)
 {
-    T sum = heads.front() * mixture(0, into);
+    Term sum = heads.front() * entry(mixture, 0, into);
     for (std::size_t i = 1; i < heads.size(); ++i)
-        sum += heads[i] * mixture(i, into);
+        sum = sum + heads[i] * entry(mixture, i, into);
     return sum;
+}
+
+/// A mixture of all heads, which all are named alike: as the scope around them names them.
+template <Sequence T>
+Term<T> mixed_step(std::string_view label, const Term<T>& mixture, const Trace& head, const Trace& around)
+{
+    return head(
+        label, [&] { return around.say(mixture.wording()); }, mixture);
 }
 
 /// The softmax of one mixture of all heads' scores.
 template <Sequence T>
-T weigh(const std::vector<T>& scaled, const Matrix& mixture, std::size_t into, const OptionalMask& mask,
-        const Trace& head)
+Term<T> weigh(const std::vector<Term<T>>& scaled, const Term<Matrix>& mixture, std::size_t into,
+              const OptionalMask& mask, const Trace& trace)
 {
-    T mixed = head(
-        "mixed_scores[(b,) n, m]", [&] { return mixing("scaled", "talking_scores", scaled.size(), into); },
-        mix(scaled, mixture, into));
-    if (!mask)
-        return head("weights[(b,) n, m]", "softmax(mixed_scores)", softmax(std::move(mixed)));
-    T masked = head("masked[(b,) n, m]", "where(mask, mixed_scores, -inf)",
-                    apply_mask(*of_head("mask", mask, into, mixture.shape(1), head), std::move(mixed), minus_infinity));
-    return head("weights[(b,) n, m]", "softmax(masked)", softmax(std::move(masked)));
+    const Trace head = trace.scope("head", into);
+    Term mixed = mixed_step("mixed_scores[(b,) n, m]", mix(scaled, mixture, into), head, trace);
+    if (mask)
+        mixed = head("masked[(b,) n, m]", where_allowed(*of_head("mask", mask, into, mixture.shape(1), head),
+                                                        std::move(mixed), minus_infinity, head));
+    return head("weights[(b,) n, m]", softmax(std::move(mixed)));
 }
 
 } // namespace
@@ -97,37 +93,31 @@ MultiHeadOf<T> talking_heads_attention(const T& x, const TalkingHeadsWeights& le
 {
     expect_fit(Sources<T>(x), learned);
     const Trace trace = caller.module(function, [&] { return describe(learned, options); });
-    const Sources<T> from = name_sources(Sources<T>(x), trace);
+    const NamedSources from = name_sources(Sources<T>(x), trace);
     const std::size_t n = x.shape(token_axis<T>), key_heads = learned.scores.shape(0);
     const std::size_t heads = learned.scores.shape(1), value_heads = learned.weights.shape(1);
 
     // Make the queries, keys and values of all heads by three products.
-    const PackedHeads<T> packed = project(from, learned.maps, {}, trace);
-    const Matrix& score_mixture = trace.input("talking_scores[h_k, h]", learned.scores);
-    const Matrix& weight_mixture = trace.input("talking_weights[h, h_v]", learned.weights);
+    const PackedHeads packed = project(from, learned.maps, {}, trace);
+    const Term score_mixture = trace.input("talking_scores[h_k, h]", Term(learned.scores));
+    const Term weight_mixture = trace.input("talking_weights[h, h_v]", Term(learned.weights));
     const auto mask = join_masks(n, n, {.given = options.mask, .causal = options.causal}, trace);
 
     // Mix the scores of all heads before each softmax.
-    const std::vector<T> scaled = compare(packed, key_heads, options, trace);
-    std::vector<T> weights;
+    const auto scaled = compare(packed, key_heads, options, trace);
+    std::vector<Term<Value<T>>> weights, mixed_weights, contexts;
     for (std::size_t i = 0; i < heads; ++i)
-        weights.push_back(weigh(scaled, score_mixture, i, mask, trace.scope("head", i)));
+        weights.push_back(weigh(scaled, score_mixture, i, mask, trace));
 
     // Mix the weights of all heads before each average of values.
-    MultiHeadOf<T> result;
-    std::vector<T> contexts;
     for (std::size_t i = 0; i < value_heads; ++i) {
         const Trace head = trace.scope("head", i);
-        result.weights.push_back(head(
-            "mixed_weights[(b,) n, m]", [&] { return mixing("weights", "talking_weights", heads, i); },
-            mix(weights, weight_mixture, i)));
-        const T values = split_head("values[(b,) m, d_v]", "value", packed.value, i, value_heads, head);
-        contexts.push_back(
-            head("context[(b,) n, d_v]", "mixed_weights @ values", matmul(result.weights.back(), values)));
+        mixed_weights.push_back(mixed_step("mixed_weights[(b,) n, m]", mix(weights, weight_mixture, i), head, trace));
+        const Term values = head("values[(b,) m, d_v]", of_head(packed.value, i, value_heads));
+        contexts.push_back(head("context[(b,) n, d_v]", matmul(mixed_weights.back(), values)));
     }
-    const T merged = merge_heads(contexts, trace);
-    result.output = map_output(merged, learned.maps.output, trace);
-    return result;
+    const Term merged = trace("merged[(b,) n, h_d_v]", concat_columns(contexts));
+    return {T(map_output(merged, learned.maps.output, trace)), all_as<T>(std::move(mixed_weights))};
 }
 
 template decltype(talking_heads_attention<Matrix>) talking_heads_attention<Matrix>;

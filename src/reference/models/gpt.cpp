@@ -4,6 +4,7 @@
 #include "predict.hpp"
 
 #include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 namespace attn {
 namespace {
@@ -25,15 +26,15 @@ T decode(Ids& ids, const std::string& formula, const std::optional<Integers>& le
     const Trace trace = caller.module("gpt", [&] { return describe(options, weights.layers.size()); });
     ids = formula.empty() ? trace.input("ids[(b,) n]", ids) : trace("ids[(b,) n]", formula, ids);
     const std::size_t n = ids.shape().back();
-    const Matrix& embedding = trace.input("token_embedding[vocabulary, d_model]", weights.token_embedding);
+    const Term embedding = trace.input("token_embedding[vocabulary, d_model]", Term(weights.token_embedding));
 
     // Look the tokens up, and add their positions.
-    T tokens = trace("tokens[(b,) n, d_model]", "token_embedding[ids]", take_rows(embedding, ids));
+    Term words = trace("tokens[(b,) n, d_model]", "token_embedding[ids]", Term(T(take_rows(*embedding, ids))));
     const Trace of_positions = trace.scope("position_embedding");
-    const Matrix positions = learned_positions(weights.position_embedding, n, 0, of_positions);
+    const Term positions = learned_positions(Term(weights.position_embedding), n, 0, of_positions);
     expect_agreement("gpt", "d_model", {"token_embedding", embedding, 1},
                      {"position_embedding", weights.position_embedding, 1});
-    tokens = trace("embedded[(b,) n, d_model]", "tokens + position_embedding.positions", T(tokens + positions));
+    const Term embedded = trace("embedded[(b,) n, d_model]", words + positions);
 
     // Pass them through the layers, where no token attends to a later one.
     const auto mask =
@@ -42,15 +43,14 @@ T decode(Ids& ids, const std::string& formula, const std::optional<Integers>& le
                                    .feed_forward = options.feed_forward,
                                    .norm = options.norm,
                                    .placement = NormPlacement::pre};
-    const std::string name = pass_through(tokens, "embedded", weights.layers, trace,
-                                          [&](const T& x, const EncoderLayerWeights& layer, const Trace& inside) {
-                                              return encoder_layer(x, layer, of_layers, inside);
-                                          });
+    const Term last = pass_through(embedded, weights.layers, trace,
+                                   [&](const auto& x, const EncoderLayerWeights& layer, const Trace& inside) {
+                                       return encoder_layer(x, layer, of_layers, inside);
+                                   });
 
     // Compare the result with every word.
-    const Trace norm = trace.scope("norm", {{"x", name}});
-    tokens = layer_norm(tokens, weights.norm, options.norm, norm);
-    return predict("gpt", tokens, "token_embedding", embedding, weights.output, trace);
+    const Term normalized = layer_norm(last, weights.norm, options.norm, trace.scope("norm"));
+    return T(predict("gpt", normalized, embedding, weights.output, trace));
 }
 
 } // namespace

@@ -73,15 +73,6 @@ OptionalBias bias_of(const T& x, const T& memory, const std::optional<PerToken<T
                  options.mask_right ? less_later_keys(std::move(bias), options.penalty) : std::move(bias));
 }
 
-template <Sequence T>
-T times_mask(const T& merged, const PerToken<T>& mask)
-{
-    T kept = merged;
-    for (std::size_t i = 0; i < kept.size(); ++i)
-        kept.data()[i] *= mask.data()[i / merged.shape(feature_axis<T>)];
-    return kept;
-}
-
 } // namespace
 
 template <Sequence T>
@@ -96,24 +87,21 @@ MultiHeadOf<T> keras_attention(const T& x, const T& memory, const T& value_memor
                            {"mask_right", options.mask_right ? "true" : "false"},
                            {"penalty", exact_text(options.penalty)}};
     });
-    const Sources<T> from = name_sources(Sources<T>(x, memory, value_memory), trace);
+    const NamedSources from = name_sources(Sources<T>(x, memory, value_memory), trace);
 
     // Make the queries, keys and values of all heads by three products.
-    const PackedHeads<T> packed = project(from, maps, {}, trace);
+    const PackedHeads packed = project(from, maps, {}, trace);
 
     // Attend in each head, where forbidden pairs lose a large number.
-    const OptionalBias bias = bias_of(from.queries, from.keys, masks.values, options, trace);
-    AttendedHeads<T> heads = attend_by_heads<T>(packed, nullptr, maps, {options.heads, options.heads},
-                                                {.heads = options.heads, .bias = bias}, trace);
-    if (!masks.queries) {
-        trace.alias("output", "merged");
-        return {std::move(heads.merged), std::move(heads.weights)};
-    }
+    const OptionalBias bias = bias_of(x, memory, masks.values, options, trace);
+    auto heads = attend_by_heads(packed, nullptr, maps, {options.heads, options.heads},
+                                 {.heads = options.heads, .bias = bias}, trace);
+    if (!masks.queries)
+        return {T(trace.alias("output", heads.merged)), all_as<T>(std::move(heads.weights))};
 
     // Set the output of queries that are padding to zero.
-    const PerToken<T>& query_mask = trace.input("query_mask[(b,) n]", *masks.queries);
-    return {trace("output[(b,) n, h_d_v]", "merged * query_mask[..., None]", times_mask(heads.merged, query_mask)),
-            std::move(heads.weights)};
+    const Term query_mask = trace.input("query_mask[(b,) n]", Term(*masks.queries));
+    return {T(trace("output[(b,) n, h_d_v]", heads.merged * column(query_mask))), all_as<T>(std::move(heads.weights))};
 }
 
 template decltype(keras_attention<Matrix>) keras_attention<Matrix>;

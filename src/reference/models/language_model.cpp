@@ -5,6 +5,7 @@
 #include "attn/reference/layers/embedding.hpp"
 #include "attn/reference/layers/residual.hpp"
 #include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/terms.hpp"
 #include "predict.hpp"
 
 #include <algorithm>
@@ -13,27 +14,10 @@
 namespace attn {
 namespace {
 
-/// Tokens on their way through the model, and the step that they are.
-template <Sequence T>
-struct Stream {
-    T tokens;
-    std::string name;
-
-    void normalize(const std::string& scope, const std::optional<LayerNormWeights>& weights,
-                   const NormDescription& description, const Trace& trace)
-    {
-        if (!weights)
-            return;
-        const Trace inside = trace.scope(scope, {{"x", name}});
-        tokens = norm(tokens, *weights, description, inside);
-        name = scope + ".output";
-    }
-};
-
 /// The row of each token in the table of positions where padding does not count, and has the row of its own id.
 /// @param padding  its id
 template <class Ids>
-Ids count_tokens(const Ids& ids, std::size_t padding, const Trace& trace)
+Term<Ids> count_tokens(const Ids& ids, std::size_t padding, const Trace& trace)
 {
     const std::string p = std::to_string(padding), n = std::to_string(ids.shape().back());
     const auto id = static_cast<std::int64_t>(padding);
@@ -47,51 +31,28 @@ Ids count_tokens(const Ids& ids, std::size_t padding, const Trace& trace)
         rows.data()[i] = id + counted.data()[i] * static_cast<std::int64_t>(count);
     }
     return trace("position_ids[(b,) n]",
-                 p + " + counted * (counted @ (arange(" + n + ")[:, None] <= arange(" + n + ")))", std::move(rows));
+                 p + " + counted * (counted @ (arange(" + n + ")[:, None] <= arange(" + n + ")))",
+                 Term(std::move(rows)));
 }
 
-/// Tokens, and what is added to them.
-template <Sequence T>
-struct Sum {
-    T tokens;
-    std::string formula;
-
-    void add(const auto& table_rows, const std::string& step)
-    {
-        tokens += table_rows;
-        formula += " + " + step;
-    }
-};
-
-/// Adds what a table has for the type of each token.
-template <Sequence T, class Ids>
-void add_types(Sum<T>& sum, const Ids& ids, const std::optional<Ids>& given, const Matrix& table, const Trace& trace)
+/// What a table has for the type of each token.
+template <class Ids>
+auto types_of(const Ids& ids, const std::optional<Ids>& given, const Matrix& table, const Trace& trace)
 {
     Ids none = ids;
     none.fill(0);
-    const Ids types =
-        given ? trace.input("token_types[(b,) n]", *given) : trace("token_types[(b,) n]", "0 * ids", std::move(none));
-    const Trace inside = trace.scope("token_type_embedding", {{"ids", "token_types"}});
-    sum.add(look_up(types, {table}, {}, inside), "token_type_embedding.output");
+    const Term types = given ? trace.input("token_types[(b,) n]", Term(*given))
+                             : trace("token_types[(b,) n]", "0 * ids", Term(std::move(none)));
+    return look_up(types, {table}, {}, trace.scope("token_type_embedding"));
 }
 
-/// Adds learned positions.
+/// Tokens plus learned positions.
 /// @param first  the row of the first token
 template <Sequence T>
-void add_positions(Sum<T>& sum, std::size_t n, std::size_t first, const Matrix& table, const Trace& trace)
+Term<T> with_positions(const Term<T>& tokens, std::size_t first, const Matrix& table, const Trace& trace)
 {
     const Trace inside = trace.scope("position_embedding");
-    sum.add(learned_positions(table, n, first, inside), "position_embedding.positions");
-}
-
-/// The same where padding does not count.
-/// @param padding  its id
-template <Sequence T, class Ids>
-void add_counted_positions(Sum<T>& sum, const Ids& ids, std::size_t padding, const Matrix& table, const Trace& trace)
-{
-    const Ids rows = count_tokens(ids, padding, trace);
-    const Trace inside = trace.scope("position_embedding", {{"ids", "position_ids"}});
-    sum.add(look_up(rows, {table}, {}, inside), "position_embedding.output");
+    return tokens + learned_positions(Term(table), tokens.shape(token_axis<T>), first, inside);
 }
 
 /// The table of words.
@@ -106,9 +67,9 @@ const Matrix& table_of(const LanguageModelWeights& weights)
 /// The rows of the embedding, scaled and with token types and positions where the model has them.
 /// @param before  how many tokens come before these
 template <Sequence T, class Ids>
-T embed_tokens(const Ids& ids, std::size_t before, const LanguageModelWeights& weights,
-               const LanguageModelDescription& description, const std::optional<Ids>& token_types,
-               const Matrix& embedding, const Trace& trace)
+Term<T> embed_tokens(const Ids& ids, std::size_t before, const LanguageModelWeights& weights,
+                     const LanguageModelDescription& description, const std::optional<Ids>& token_types,
+                     const Matrix& embedding, const Trace& trace)
 {
     const std::optional<double>& scale = description.embedding_scale;
     constexpr std::string_view embedded = "embedded[(b,) n, d_model]";
@@ -121,37 +82,37 @@ T embed_tokens(const Ids& ids, std::size_t before, const LanguageModelWeights& w
          {std::pair("position_embedding", &weights.positions), {"token_type_embedding", &weights.token_types}})
         if (*table)
             expect_agreement("language_model", "d_model", {"embedding", embedding, 1}, {name, **table, 1});
-    if (!scale && !weights.positions && !weights.token_types)
-        return trace(embedded, "embedding[ids]", T(take_rows(embedding, ids)));
-
-    Sum<T> sum{trace("tokens[(b,) n, d_model]", "embedding[ids]", T(take_rows(embedding, ids))),
-               scale ? exact_text(*scale) + " * tokens" : "tokens"};
+    const bool is_sum = scale || weights.positions || weights.token_types;
+    Term tokens =
+        trace(is_sum ? "tokens[(b,) n, d_model]" : embedded, "embedding[ids]", Term(T(take_rows(embedding, ids))));
+    if (!is_sum)
+        return tokens;
     if (scale)
-        sum.tokens *= *scale;
+        tokens = *scale * tokens;
     if (weights.token_types)
-        add_types(sum, ids, token_types, *weights.token_types, trace);
+        tokens = tokens + types_of(ids, token_types, *weights.token_types, trace);
     if (weights.positions && description.padding_id)
-        add_counted_positions(sum, ids, *description.padding_id, *weights.positions, trace);
+        tokens = tokens + look_up(count_tokens(ids, *description.padding_id, trace), {*weights.positions}, {},
+                                  trace.scope("position_embedding"));
     else if (weights.positions)
-        add_positions(sum, ids.shape().back(), description.first_position + before, *weights.positions, trace);
-    return trace(embedded, sum.formula, std::move(sum.tokens));
+        tokens = with_positions(tokens, description.first_position + before, *weights.positions, trace);
+    return trace(embedded, tokens);
 }
 
 /// Tokens that are embedded already, with positions where the model has them.
 template <Sequence T>
-Stream<T> with_positions(const T& tokens, const LanguageModelWeights& weights,
-                         const LanguageModelDescription& description, const Trace& trace)
+Term<T> with_positions(const T& given, const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                       const Trace& trace)
 {
     if (weights.token_types || description.padding_id)
         throw Error("language_model: the model counts or types its tokens by their ids: give these");
-    Stream<T> stream{trace.input("tokens[(b,) n, d_model]", tokens), "tokens"};
+    const Term tokens = trace.input("tokens[(b,) n, d_model]", Term(given));
     if (!weights.positions)
-        return stream;
+        return tokens;
     expect_agreement("language_model", "d_model", {"tokens", tokens, feature_axis<T>},
                      {"position_embedding", *weights.positions, 1});
-    Sum<T> sum{std::move(stream.tokens), "tokens"};
-    add_positions(sum, tokens.shape(token_axis<T>), description.first_position, *weights.positions, trace);
-    return {trace("embedded[(b,) n, d_model]", sum.formula, std::move(sum.tokens)), "embedded"};
+    return trace("embedded[(b,) n, d_model]",
+                 with_positions(tokens, description.first_position, *weights.positions, trace));
 }
 
 /// The masks of the layers: one of the whole model, and one for each width of a window or a chunk.
@@ -223,52 +184,50 @@ private:
     std::vector<Near> near_;
 };
 
+/// Norms stand where the weights have them.
+template <Sequence T>
+Term<T> normalized(const Term<T>& x, std::string_view scope, const std::optional<LayerNormWeights>& weights,
+                   const NormDescription& description, const Trace& trace)
+{
+    return weights ? norm(x, *weights, description, trace.scope(scope)) : x;
+}
+
 /// Passes the tokens through the head of a masked language model.
 template <Sequence T>
-void predict_tokens(Stream<T>& stream, const PredictionHeadWeights& weights,
-                    const LanguageModelDescription& description, const Trace& trace)
+Term<T> predict_tokens(const Term<T>& tokens, const PredictionHeadWeights& weights,
+                       const LanguageModelDescription& description, const Trace& trace)
 {
-    const Trace head = trace.scope("prediction_head", {{"x", stream.name}});
-    const T hidden =
-        linear(stream.tokens, weights.map, {.name = "hidden", .d_in = "d_model", .d_out = "d_model"}, head);
-    stream = {activate("activated[(b,) n, d_model]", "hidden", hidden, description.head_activation, head), "activated"};
-    stream.normalize("norm", weights.norm, description.norm, head);
-    stream.name = "prediction_head." + stream.name;
+    const Trace head = trace.scope("prediction_head");
+    const Term x = head.input("x[(b,) n, d_model]", tokens);
+    const Term hidden = linear(x, weights.map, {.name = "hidden", .d_in = "d_model", .d_out = "d_model"}, head);
+    const Term activated = activate("activated[(b,) n, d_model]", hidden, description.head_activation, head);
+    return normalized(activated, "norm", weights.norm, description.norm, head);
 }
 
 /// The logits, from the last layer's tokens.
 template <Sequence T>
-T logits_of(const Stream<T>& last, const LanguageModelWeights& weights, const LanguageModelDescription& description,
-            const Trace& trace)
+Term<T> logits_of(const Term<T>& last, const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                  const Trace& trace)
 {
-    const Matrix not_needed; // beside an output map
-    const Matrix& embedding =
-        weights.output ? not_needed : trace.shared_input("embedding[vocabulary, d_model]", table_of(weights));
+    const Term embedding = weights.output
+                               ? Term<Matrix>() // not needed beside an output map
+                               : trace.shared_input("embedding[vocabulary, d_model]", Term(table_of(weights)));
+    const auto& bias = weights.output_bias;
     const auto &scale = description.logit_scale, &softcap = description.logit_softcap;
-    const bool has_bias = weights.output_bias.has_value();
-    const bool is_product = !has_bias && !scale && !softcap;
-    T logits = predict("language_model", last.tokens, "embedding", embedding, weights.output, trace,
-                       {.tokens = last.name, .logits = is_product ? "logits" : "products"});
-    if (is_product)
-        return logits;
+    if (!bias && !scale && !softcap)
+        return predict("language_model", last, embedding, weights.output, trace);
 
-    std::string formula = "products";
-    if (has_bias) {
-        const Vector& bias = trace.input("output_bias[vocabulary]", *weights.output_bias);
+    Term logits = predict("language_model", last, embedding, weights.output, trace, "products[(b,) n, vocabulary]");
+    if (bias) {
         expect_agreement("language_model", "vocabulary", {"products", logits, feature_axis<T>},
-                         {"output_bias", bias, 0});
-        logits += bias;
-        formula = scale || softcap ? "(products + output_bias)" : "products + output_bias";
+                         {"output_bias", *bias, 0});
+        logits = logits + trace.input("output_bias[vocabulary]", Term(*bias));
     }
-    if (scale) {
-        logits *= *scale;
-        formula = exact_text(*scale) + " * " + formula;
-    }
-    if (softcap) {
-        logits = *softcap * xt::tanh(T(logits / *softcap));
-        formula = exact_text(*softcap) + " * tanh(" + formula + " / " + exact_text(*softcap) + ")";
-    }
-    return trace("logits[(b,) n, vocabulary]", formula, std::move(logits));
+    if (scale)
+        logits = *scale * logits;
+    if (softcap)
+        logits = *softcap * tanh(logits / *softcap);
+    return trace("logits[(b,) n, vocabulary]", logits);
 }
 
 /// How many tokens a cache is of, as one of its layers says that keeps each of them.
@@ -326,38 +285,37 @@ void expect_unmoved(const Padding& padding, const LanguageModelWeights& weights,
             "it behind the tokens");
 }
 
-/// @param stream   embedded tokens
-/// @param before   how many tokens come before these
-/// @param padding  of a batch
-/// @param layer    one layer: from (tokens, number, mask, its scope) to what comes out
+/// @param embedded  tokens
+/// @param before    how many tokens come before these
+/// @param padding   of a batch
+/// @param layer     one layer: from (tokens, number, mask, its scope) to what comes out
 template <Sequence T, class Layer>
-T pass_through(Stream<T> stream, std::size_t before, const Padding& padding, const LanguageModelWeights& weights,
-               const LanguageModelDescription& description, const Trace& trace, const Layer& layer)
+Term<T> pass_through(const Term<T>& embedded, std::size_t before, const Padding& padding,
+                     const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                     const Trace& trace, const Layer& layer)
 {
     expect_unmoved(padding, weights, description);
-    stream.normalize("embedding_norm", weights.embedding_norm, description.norm, trace);
+    Term x = normalized(embedded, "embedding_norm", weights.embedding_norm, description.norm, trace);
 
     // Pass them through the layers, where no token of a decoder attends to a later one.
-    const std::size_t n = stream.tokens.shape(token_axis<T>);
+    const std::size_t n = x.shape(token_axis<T>);
     const Masks masks(n, before + n, padding, description, trace);
     for (std::size_t i = 0; i < weights.layers.size(); ++i) {
         const auto [mask, mask_name] = masks.of(description.layers[i]);
-        const std::size_t number = description.first_layer + i;
-        const Trace inside = trace.scope("layers", number, {{"x", stream.name}});
+        const Trace inside = trace.scope("layers", description.first_layer + i);
+        x = inside.input("x[(b,) n, d_model]", x);
         if (mask)
             inside.alias("mask", mask_name);
-        stream = {layer(stream.tokens, i, mask, inside), "layers." + std::to_string(number) + ".output"};
+        x = layer(x, i, mask, inside);
     }
-    stream.normalize("norm", weights.norm, description.norm, trace);
+    x = normalized(x, "norm", weights.norm, description.norm, trace);
 
     // Compare the result with every word.
-    if (!description.has_logits) {
-        trace.alias("output", stream.name);
-        return std::move(stream.tokens);
-    }
+    if (!description.has_logits)
+        return trace.alias("output", x);
     if (weights.prediction_head)
-        predict_tokens(stream, *weights.prediction_head, description, trace);
-    return logits_of(stream, weights, description, trace);
+        x = predict_tokens(x, *weights.prediction_head, description, trace);
+    return logits_of(x, weights, description, trace);
 }
 
 /// The same of ids.
@@ -372,8 +330,8 @@ T decode(const Ids& given_ids, std::size_t before, const Padding& padding, const
     const Matrix& embedding = trace.input("embedding[vocabulary, d_model]", table_of(weights));
 
     // Look the tokens up.
-    Stream<T> stream{embed_tokens<T>(ids, before, weights, description, token_types, embedding, trace), "embedded"};
-    return pass_through(std::move(stream), before, padding, weights, description, trace, layer);
+    const Term embedded = embed_tokens<T>(ids, before, weights, description, token_types, embedding, trace);
+    return T(pass_through(embedded, before, padding, weights, description, trace, layer));
 }
 
 /// One layer without a cache.
@@ -390,8 +348,8 @@ T encode(const T& tokens, const Padding& padding, const LanguageModelWeights& we
          const LanguageModelDescription& description, const Trace& caller)
 {
     const Trace trace = model_scope(weights, description, caller);
-    return pass_through(with_positions(tokens, weights, description, trace), 0, padding, weights, description, trace,
-                        layer_of(weights, description));
+    return T(pass_through(with_positions(tokens, weights, description, trace), 0, padding, weights, description, trace,
+                          layer_of(weights, description)));
 }
 
 } // namespace
@@ -444,7 +402,7 @@ LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageMode
         throw ShapeError("language_model: a cache of " + std::to_string(past.size()) + " layers is no cache of " +
                          std::to_string(weights.layers.size()));
     LanguageModelStep<Matrix> step;
-    const auto layer = [&](const Matrix& x, std::size_t i, const OptionalMask& mask, const Trace& inside) {
+    const auto layer = [&](const Term<Matrix>& x, std::size_t i, const OptionalMask& mask, const Trace& inside) {
         const auto before = past.empty() ? PastOfBlock<Matrix>() : PastOfBlock<Matrix>(past[i]);
         auto [output, cache] = cached_decoder_block(x, before, weights.layers[i], description.layers[i], mask, inside);
         step.cache.push_back(std::move(cache));

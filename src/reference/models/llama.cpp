@@ -4,6 +4,7 @@
 #include "predict.hpp"
 
 #include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 namespace attn {
 namespace {
@@ -17,11 +18,11 @@ StepOptions describe(const LlamaOptions& options)
 
 /// One layer, whose self-attention is given: from (tokens, options, scope) to the attention's output.
 template <Sequence T, class Attend>
-T layer(const T& tokens, const LlamaLayerWeights& weights, const LlamaOptions& options, const Trace& caller,
-        const Attend& attend)
+Term<T> layer(const Term<T>& tokens, const LlamaLayerWeights& weights, const LlamaOptions& options, const Trace& caller,
+              const Attend& attend)
 {
     const Trace trace = caller.module("llama_layer", [&] { return describe(options); });
-    const T& x = trace.input("x[(b,) n, d_model]", tokens);
+    const Term x = trace.input("x[(b,) n, d_model]", tokens);
     const MultiHeadOptions of_heads{.heads = options.heads,
                                     .mask = share("mask[(b,) n, m]", options.mask, trace),
                                     .positions = HeadPositions::rotary,
@@ -29,13 +30,13 @@ T layer(const T& tokens, const LlamaLayerWeights& weights, const LlamaOptions& o
                                     .norm = options.norm};
 
     // Attend to the other tokens, then map each token by itself; add each result to its input.
-    ResidualStream<T> stream("llama_layer", x, true, 2, trace);
-    stream.add("self_attn", weights.norm1, options.norm,
-               [&](const T& y, const Trace& self_attn) { return attend(y, of_heads, self_attn); });
-    stream.add("feed_forward", weights.norm2, options.norm, [&](const T& y, const Trace& inside) {
-        return gated_feed_forward(y, weights.feed_forward, {}, inside);
-    });
-    return stream.output();
+    const Term norm1 = rms_norm(x, weights.norm1, options.norm, trace.scope("norm1"));
+    const Term heads = added_to(x, "llama_layer", "self_attn", attend(norm1, of_heads, trace.scope("self_attn")));
+    const Term attended = trace("residual1[(b,) n, d_model]", x + heads);
+    const Term norm2 = rms_norm(attended, weights.norm2, options.norm, trace.scope("norm2"));
+    const Term mapped = added_to(x, "llama_layer", "feed_forward",
+                                 gated_feed_forward(norm2, weights.feed_forward, {}, trace.scope("feed_forward")));
+    return trace("output[(b,) n, d_model]", attended + mapped);
 }
 
 /// @param before   how many tokens come before these
@@ -52,25 +53,24 @@ T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>
     });
     const Ids& ids = trace.input("ids[(b,) n]", given_ids);
     const std::size_t n = ids.shape().back();
-    const Matrix& embedding = trace.input("embedding[vocabulary, d_model]", weights.embedding);
+    const Term embedding = trace.input("embedding[vocabulary, d_model]", Term(weights.embedding));
 
     // Look the tokens up. Their positions come with the heads.
-    T tokens = trace("embedded[(b,) n, d_model]", "embedding[ids]", take_rows(embedding, ids));
+    const Term embedded = trace("embedded[(b,) n, d_model]", "embedding[ids]", Term(T(take_rows(*embedding, ids))));
 
     // Pass them through the layers, where no token attends to a later one.
     LlamaOptions of_layers = options;
     of_layers.mask = join_masks(n, before + n,
                                 {.given = options.mask, .causal = Causal::bottom_right, .key_lengths = lengths}, trace);
     of_layers.rotary.scaling = share_factors(options.rotary.scaling, trace);
-    const std::string name = pass_through(tokens, "embedded", weights.layers, trace,
-                                          [&](const T& x, const LlamaLayerWeights& of_layer, const Trace& inside) {
-                                              return layer(x, of_layer, of_layers, inside);
-                                          });
+    const Term last = pass_through(embedded, weights.layers, trace,
+                                   [&](const Term<T>& x, const LlamaLayerWeights& of_layer, const Trace& inside) {
+                                       return layer(x, of_layer, of_layers, inside);
+                                   });
 
     // Compare the result with every word.
-    const Trace norm = trace.scope("norm", {{"x", name}});
-    tokens = rms_norm(tokens, weights.norm, options.norm, norm);
-    return predict("llama", tokens, "embedding", embedding, weights.output, trace);
+    const Term normalized = rms_norm(last, weights.norm, options.norm, trace.scope("norm"));
+    return T(predict("llama", normalized, embedding, weights.output, trace));
 }
 
 } // namespace
@@ -78,23 +78,25 @@ T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>
 template <Sequence T>
 T llama_layer(const T& x, const LlamaLayerWeights& weights, const LlamaOptions& options, const Trace& trace)
 {
-    return layer(x, weights, options, trace, [&](const T& y, const MultiHeadOptions& of_heads, const Trace& self_attn) {
+    const auto attend = [&](const auto& y, const MultiHeadOptions& of_heads, const Trace& self_attn) {
         return multi_head_attention(y, weights.self_attention, of_heads, self_attn).output;
-    });
+    };
+    return T(layer(Term(x), weights, options, trace, attend));
 }
 
-template decltype(llama_layer<Matrix>) llama_layer<Matrix>;
-template decltype(llama_layer<Tensor3>) llama_layer<Tensor3>;
+#define ATTN_INSTANTIATE(T) template decltype(llama_layer<T>) llama_layer<T>;
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+#undef ATTN_INSTANTIATE
 
 Matrix llama(const Integers& ids, const LlamaWeights& weights, const LlamaOptions& options, const Trace& trace)
 {
-    return decode<Matrix>(ids, 0, {}, weights, options, trace, llama_layer<Matrix>);
+    return decode<Matrix>(ids, 0, {}, weights, options, trace, llama_layer<Term<Matrix>>);
 }
 
 Tensor3 llama(const IntegerMatrix& ids, const std::optional<Integers>& lengths, const LlamaWeights& weights,
               const LlamaOptions& options, const Trace& trace)
 {
-    return decode<Tensor3>(ids, 0, lengths, weights, options, trace, llama_layer<Tensor3>);
+    return decode<Tensor3>(ids, 0, lengths, weights, options, trace, llama_layer<Term<Tensor3>>);
 }
 
 LlamaStep llama(const Integers& ids, const LlamaCache& past, const LlamaWeights& weights, const LlamaOptions& options,
@@ -104,15 +106,15 @@ LlamaStep llama(const Integers& ids, const LlamaCache& past, const LlamaWeights&
         throw ShapeError("llama: a cache of " + std::to_string(past.layers.size()) + " layers is no cache of " +
                          std::to_string(weights.layers.size()));
     LlamaStep step;
-    const auto cached_layer = [&](const Matrix& x, const LlamaLayerWeights& of_layer, const LlamaOptions& of_layers,
-                                  const Trace& inside) {
-        const auto attend = [&](const Matrix& y, const MultiHeadOptions& of_heads, const Trace& self_attn) {
+    const auto cached_layer = [&](const Term<Matrix>& x, const LlamaLayerWeights& of_layer,
+                                  const LlamaOptions& of_layers, const Trace& inside) {
+        const auto attend = [&](const Term<Matrix>& y, const MultiHeadOptions& of_heads, const Trace& self_attn) {
             std::optional<KeyValueCache> before;
             if (!past.layers.empty())
                 before = past.layers[step.cache.layers.size()];
-            CachedMultiHead attended = cached_self_attention(y, before, of_layer.self_attention, of_heads, self_attn);
+            auto attended = cached_self_attention(y, before, of_layer.self_attention, of_heads, self_attn);
             step.cache.layers.push_back(std::move(attended.cache));
-            return std::move(attended.output);
+            return attended.output;
         };
         return layer(x, of_layer, of_layers, inside, attend);
     };

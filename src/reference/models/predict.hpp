@@ -3,7 +3,7 @@
 #include "attn/core/shape.hpp"
 #include "attn/core/tensor.hpp"
 #include "attn/core/trace.hpp"
-#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -14,32 +14,24 @@
 /// The end of a decoder: from its normalised tokens to logits, and from logits to the next token.
 namespace attn {
 
-/// The names of the steps that logits are made of, and of the logits.
-struct PredictSteps {
-    std::string tokens = "norm.output", logits = "logits";
-};
-
 /// The logits of what comes next, by an output map of their own or by an embedding's transpose (tied weights).
 /// @param function   for errors: "llama"
 /// @param tokens     ((b,) n, d_model)
-/// @param name       the embedding's step
-/// @param embedding  (vocabulary, d_model)
+/// @param embedding  (vocabulary, d_model); not looked at where there is an output map
 /// @param given      (d_model, vocabulary); optional
-/// @param steps      what the tokens are called, and the result
+/// @param label      of the result
 template <Sequence T>
-T predict(std::string_view function, const T& tokens, const std::string& name, const Matrix& embedding,
-          const std::optional<Matrix>& given, const Trace& trace, const PredictSteps& steps = {})
+Term<T> predict(std::string_view function, const Term<T>& tokens, const Term<Matrix>& embedding,
+                const std::optional<Matrix>& given, const Trace& trace,
+                std::string_view label = "logits[(b,) n, vocabulary]")
 {
-    const std::string label = steps.logits + "[(b,) n, vocabulary]";
     if (!given) {
-        expect_agreement(function, "d_model", {steps.tokens, tokens, feature_axis<T>}, {name, embedding, 1});
-        return trace(
-            label, [&] { return steps.tokens + " @ " + name + ".T"; }, matmul(tokens, transpose(embedding)));
+        expect_agreement(function, "d_model", {"the last tokens", tokens, feature_axis<T>},
+                         {"embedding", embedding, 1});
+        return trace(label, matmul(tokens, transpose(embedding)));
     }
-    expect_agreement(function, "d_model", {steps.tokens, tokens, feature_axis<T>}, {"output weights", *given, 0});
-    const Matrix& output = trace.input("output_weights[d_model, vocabulary]", *given);
-    return trace(
-        label, [&] { return steps.tokens + " @ output_weights"; }, matmul(tokens, output));
+    expect_agreement(function, "d_model", {"the last tokens", tokens, feature_axis<T>}, {"output weights", *given, 0});
+    return trace(label, matmul(tokens, trace.input("output_weights[d_model, vocabulary]", Term(*given))));
 }
 
 inline Matrix last_row(const Matrix& rows)

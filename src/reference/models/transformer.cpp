@@ -54,27 +54,29 @@ T transformer(const T& given_source, const T& given_target, const TransformerWei
         described.emplace_back("decoder_layers", std::to_string(weights.decoder.layers.size()));
         return described;
     });
-    const T& source = trace.input("source[(b,) m, d_model]", given_source);
-    const T& target = trace.input("target[(b,) n, d_model]", given_target);
-    const TransformerOptions options = with_named_masks(target, given, trace);
+    const Term source = trace.input("source[(b,) m, d_model]", Term(given_source));
+    const Term target = trace.input("target[(b,) n, d_model]", Term(given_target));
+    const TransformerOptions options = with_named_masks(given_target, given, trace);
 
     // Encode the source.
-    const Trace of_source = trace.scope("encoder", {{"x", "source"}});
+    const Trace of_source = trace.scope("encoder");
+    const Term encoded = of_source.input("x[(b,) n, d_model]", source);
     if (options.source_mask)
         of_source.alias("mask", "source_mask");
     if (options.source_bias)
         of_source.alias("bias", "source_bias");
-    const T memory = encoder(source, weights.encoder, encoder_options(options), of_source);
+    const Term memory = encoder(encoded, weights.encoder, encoder_options(options), of_source);
 
     // Decode the target, whose tokens attend to the encoded source.
-    const Trace of_target = trace.scope("decoder", {{"x", "target"}, {"memory", "encoder.output"}});
+    const Trace of_target = trace.scope("decoder");
+    const Term decoded = of_target.input("x[(b,) n, d_model]", target);
+    const Term attended = of_target.input("memory[(b,) m, d_memory]", memory);
     if (options.attention.mask)
         of_target.alias("mask", "target_mask");
     if (options.attention.bias)
         of_target.alias("bias", "target_bias");
-    T output = decoder(target, memory, weights.decoder, decoder_options(options), of_target);
-    trace.alias("output", "decoder.output");
-    return output;
+    const Term output = decoder(decoded, attended, weights.decoder, decoder_options(options), of_target);
+    return T(trace.alias("output", output));
 }
 
 template decltype(transformer<Matrix>) transformer<Matrix>;

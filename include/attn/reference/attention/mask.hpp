@@ -153,6 +153,13 @@ T apply_mask(const AnyMask& mask, T scores, double otherwise);
 template <Attending T>
 T add_bias(const AnyBias& bias, T scores);
 
+/// The same of terms: where(mask, scores, -inf) and scores + bias.
+/// @param trace  a scope that has names for the mask or the bias
+template <Attending T>
+Term<T> where_allowed(const AnyMask& mask, Term<T> scores, double otherwise, const Trace& trace);
+template <Attending T>
+Term<T> plus_bias(Term<T> scores, const AnyBias& bias, const Trace& trace);
+
 /// @}
 
 } // namespace attn

@@ -78,7 +78,11 @@ StepOptions describe(const WeighingOptions& options);
 /// @throws Error      where there are sinks, and scores are not normalised
 /// @see document 002 of docs/sources.md: attention as a weighted sum, for any scoring function
 template <Attending T>
-AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values, const WeighingOptions& options,
-                            const Trace& trace);
+requires Traceable<T> AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values,
+                                                  const WeighingOptions& options, const Trace& trace);
+/// The same for terms, which have names.
+template <Attending T>
+AttentionOf<Term<T>> weigh_values(Term<T> scores, const Term<T>& values, const WeighingOptions& options,
+                                  const Trace& trace);
 
 } // namespace attn

@@ -39,5 +39,8 @@ std::string formula_of(Activation activation, std::string_view name);
 /// @see Hendrycks and Gimpel 2016, for all but the first
 template <Sequence T>
 T activate(std::string_view step, std::string_view name, const T& x, Activation activation, const Trace& trace = {});
+/// The same for a term, which has a name.
+template <Sequence T>
+Term<T> activate(std::string_view step, const Term<T>& x, Activation activation, const Trace& trace);
 
 } // namespace attn

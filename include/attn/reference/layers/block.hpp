@@ -109,8 +109,8 @@ ATTN_REFUSE_OTHER_TENSORS(decoder_block);
 /// The results of cached_decoder_block().
 template <Sequence T>
 struct CachedBlockOf {
-    T output;                      ///< ((b,) n, d_model), of the new tokens
-    SelfAttentionCacheOf<T> cache; ///< of all m tokens
+    T output;                             ///< ((b,) n, d_model), of the new tokens
+    SelfAttentionCacheOf<Value<T>> cache; ///< of all m tokens
 };
 
 /// The same for tokens that follow those in a cache.
@@ -124,7 +124,7 @@ struct CachedBlockOf {
 ///                     gated_delta_net() in self_attn
 /// @throws ShapeError, Error  as decoder_block(), and where the past does not fit the weights, or is of the other kind of attention
 template <Sequence T>
-CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfBlock<T>& past, const BlockWeights& weights,
+CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfBlock<Value<T>>& past, const BlockWeights& weights,
                                       const BlockDescription& description, const OptionalMask& mask = {},
                                       const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(cached_decoder_block);

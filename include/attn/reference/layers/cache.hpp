@@ -21,9 +21,9 @@ using PastOfTokens = std::optional<std::type_identity_t<KeyValueCacheOf<T>>>;
 /// The results of cached_self_attention().
 template <Sequence T>
 struct CachedMultiHeadOf {
-    T output;                 ///< ((b,) n, d_model), or ((b,) n, h d_v) without an output map
-    std::vector<T> weights;   ///< of each head, ((b,) n, m)
-    KeyValueCacheOf<T> cache; ///< of all m tokens, the n new ones among them
+    T output;                        ///< ((b,) n, d_model), or ((b,) n, h d_v) without an output map
+    std::vector<T> weights;          ///< of each head, ((b,) n, m)
+    KeyValueCacheOf<Value<T>> cache; ///< of all m tokens, the n new ones among them
 };
 using CachedMultiHead = CachedMultiHeadOf<Matrix>;
 
@@ -70,8 +70,9 @@ using CachedMultiHead = CachedMultiHeadOf<Matrix>;
 /// @throws Error      as multi_head_attention()
 /// @see Shazeer 2019, section 2.4.1 ("incremental" inference)
 template <Sequence T>
-CachedMultiHeadOf<T> cached_self_attention(const T& x, const PastOfTokens<T>& past, const MultiHeadWeights& weights,
-                                           const MultiHeadOptions& options = {}, const Trace& trace = {});
+CachedMultiHeadOf<T> cached_self_attention(const T& x, const PastOfTokens<Value<T>>& past,
+                                           const MultiHeadWeights& weights, const MultiHeadOptions& options = {},
+                                           const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(cached_self_attention);
 
 /// Cross-attention with keys and values of the memory that were computed before and are the same for every token.
@@ -82,7 +83,9 @@ ATTN_REFUSE_OTHER_TENSORS(cached_self_attention);
 /// @param options  heads; mask and bias; causal or not; scale
 /// @param trace    the steps of multi_head_attention() with the inputs `key` and `value` after `x`
 /// @throws ShapeError where x, memory, weights and mask disagree, or h does not divide their columns
-MultiHead cached_cross_attention(const Matrix& x, const KeyValueCache& memory, const MultiHeadWeights& weights,
-                                 const MultiHeadOptions& options = {}, const Trace& trace = {});
+template <Sequence T>
+MultiHeadOf<T> cached_cross_attention(const T& x, const KeyValueCache& memory, const MultiHeadWeights& weights,
+                                      const MultiHeadOptions& options = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(cached_cross_attention);
 
 } // namespace attn

@@ -30,6 +30,12 @@ Matrix look_up(const Integers& ids, const EmbeddingWeights& weights, std::option
 Tensor3 look_up(const IntegerMatrix& ids, const EmbeddingWeights& weights, std::optional<double> scale = {},
                 const Trace& trace = {});
 
+/// The same of terms.
+Term<Matrix> look_up(const Term<Integers>& ids, const EmbeddingWeights& weights, std::optional<double> scale,
+                     const Trace& trace);
+Term<Tensor3> look_up(const Term<IntegerMatrix>& ids, const EmbeddingWeights& weights, std::optional<double> scale,
+                      const Trace& trace);
+
 /// Options of embed().
 struct EmbeddingOptions {
     std::optional<double> scale = {}; ///< what a row of the table is multiplied by; sqrt(d_model) unless given

@@ -52,7 +52,7 @@ using PastOfDeltaNet = std::optional<std::type_identity_t<GatedDeltaNetCacheOf<T
 template <Sequence T>
 struct GatedDeltaNetOf {
     T output; ///< ((b,) n, d_model)
-    GatedDeltaNetCacheOf<T> cache;
+    GatedDeltaNetCacheOf<Value<T>> cache;
 };
 
 /// A gated DeltaNet, the linear attention of Qwen3-Next: each head has a state, a matrix that maps keys to values.
@@ -130,8 +130,9 @@ struct GatedDeltaNetOf {
 /// @see Yang, Kautz and Hatamizadeh 2024, "Gated Delta Networks: Improving Mamba2 with Delta Rule", sections 3.1 and 3.4; Schlag,
 ///      Irie and Schmidhuber 2021 for the delta rule
 template <Sequence T>
-GatedDeltaNetOf<T> gated_delta_net(const T& x, const PastOfDeltaNet<T>& past, const GatedDeltaNetWeights& weights,
-                                   const GatedDeltaNetOptions& options = {}, const Trace& trace = {});
+GatedDeltaNetOf<T> gated_delta_net(const T& x, const PastOfDeltaNet<Value<T>>& past,
+                                   const GatedDeltaNetWeights& weights, const GatedDeltaNetOptions& options = {},
+                                   const Trace& trace = {});
 
 /// The same from the beginning.
 template <Sequence T>

@@ -41,9 +41,9 @@ using PastLatents = std::optional<std::type_identity_t<LatentCacheOf<T>>>;
 /// The results of cached_latent_attention().
 template <Sequence T>
 struct CachedLatentAttentionOf {
-    T output;               ///< ((b,) n, d_model)
-    std::vector<T> weights; ///< of each head, ((b,) n, m)
-    LatentCacheOf<T> cache; ///< of all m tokens, the n new ones among them
+    T output;                      ///< ((b,) n, d_model)
+    std::vector<T> weights;        ///< of each head, ((b,) n, m)
+    LatentCacheOf<Value<T>> cache; ///< of all m tokens, the n new ones among them
 };
 
 /// Multi-head latent attention, as DeepSeek-V2 and V3 have it: the keys and values of all heads are made from one small latent
@@ -160,7 +160,7 @@ ATTN_REFUSE_OTHER_TENSORS(absorbed_latent_attention);
 ///                 Without a past they are those of latent_attention().
 /// @throws ShapeError, Error  as latent_attention(), and where the past does not fit the weights
 template <Sequence T>
-CachedLatentAttentionOf<T> cached_latent_attention(const T& x, const PastLatents<T>& past,
+CachedLatentAttentionOf<T> cached_latent_attention(const T& x, const PastLatents<Value<T>>& past,
                                                    const LatentAttentionWeights& weights,
                                                    const MultiHeadOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(cached_latent_attention);
@@ -173,7 +173,7 @@ ATTN_REFUSE_OTHER_TENSORS(cached_latent_attention);
 /// @throws ShapeError, Error  as absorbed_latent_attention(), and where the past does not fit the weights
 template <Sequence T>
 CachedLatentAttentionOf<T>
-cached_absorbed_latent_attention(const T& x, const PastLatents<T>& past, const LatentAttentionWeights& weights,
+cached_absorbed_latent_attention(const T& x, const PastLatents<Value<T>>& past, const LatentAttentionWeights& weights,
                                  const MultiHeadOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(cached_absorbed_latent_attention);
 

@@ -16,7 +16,7 @@ struct LinearWeights {
 
 /// The names of a linear map's steps inside a larger function.
 struct LinearSteps {
-    std::string_view input = "x"; ///< the step that is mapped, which the caller has named
+    std::string_view input = "x"; ///< the step that is mapped, which the caller has named; a term has its own name
     std::string_view name = {};   ///< "query": the steps are query_weights, query_bias and query
     std::string_view d_in = "d_in";
     std::string_view d_out = "d_out";

@@ -64,6 +64,8 @@ Matrix position_shift(double k, std::size_t d, const SinusoidalOptions& options 
 /// @throws ShapeError where the table ends before first + n
 /// @see Gehring et al. 2017, section 3.1
 Matrix learned_positions(const Matrix& table, std::size_t n, std::size_t first = 0, const Trace& trace = {});
+/// The same of a term.
+Term<Matrix> learned_positions(const Term<Matrix>& table, std::size_t n, std::size_t first, const Trace& trace);
 
 /// ALiBi's slopes, one per head: 2^(-8/h), 2^(-16/h), … 2^-8 for h heads, a power of two.
 ///

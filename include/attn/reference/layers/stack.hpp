@@ -41,17 +41,13 @@ StepOptions describe_stack(const Options& options, std::size_t layers)
 /// Layers on top of each other, and the norm after them where there is one.
 /// @param layer  one layer: from (tokens, weights of the layer, its scope) to what comes out
 template <Sequence T, class Weights, class Options, class Layer>
-T stack_layers(const T& x, const Weights& weights, const Options& options, const Trace& trace, const Layer& layer)
+Term<T> stack_layers(const Term<T>& x, const Weights& weights, const Options& options, const Trace& trace,
+                     const Layer& layer)
 {
-    T tokens = x;
-    std::string name = pass_through(tokens, "x", weights.layers, trace, layer);
-    if (weights.norm) {
-        const Trace norm = trace.scope("norm", {{"x", name}});
-        tokens = layer_norm(tokens, *weights.norm, options.final_norm.value_or(options.norm), norm);
-        name = "norm.output";
-    }
-    trace.alias("output", name);
-    return tokens;
+    Term tokens = pass_through(x, weights.layers, trace, layer);
+    if (weights.norm)
+        tokens = layer_norm(tokens, *weights.norm, options.final_norm.value_or(options.norm), trace.scope("norm"));
+    return trace.alias("output", tokens);
 }
 
 } // namespace attn
