@@ -173,8 +173,11 @@ ATTN_EACH(tanh, std::tanh(one))
 template <class T>
 Term<T> sigmoid(const Term<T>& x)
 {
-    return {token_by_token(*x, [](const Matrix& tokens) { return sigmoid(tokens); }),
-            call_of("sigmoid", {&x.wording()})};
+    Wording wording = call_of("sigmoid", {&x.wording()});
+    if constexpr (std::same_as<T, Vector>)
+        return {sigmoid(*x), std::move(wording)};
+    else
+        return {token_by_token(*x, [](const Matrix& tokens) { return sigmoid(tokens); }), std::move(wording)};
 }
 
 template <class A, class B>
@@ -353,6 +356,8 @@ ATTN_TOKENS(Tensor3)
 #undef ATTN_TOKENS
 template auto matmul(const Term<Tensor3>&, const Term<Tensor3>&) -> Term<Tensor3>;
 template auto matmul(const Term<Tensor3>&, const Term<Vector>&) -> Term<Matrix>;
+template auto matmul(const Term<Vector>&, const Term<Matrix>&) -> Term<Vector>;
+template Term<Vector> sigmoid(const Term<Vector>&);
 template auto matmul(const Term<Tensor4>&, const Term<Tensor4>&) -> Term<Tensor4>;
 
 #define ATTN_ATTENDING(T)                                                                                              \

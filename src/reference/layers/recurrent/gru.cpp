@@ -3,8 +3,6 @@
 #include "gates.hpp"
 #include "sequence.hpp"
 
-#include "attn/reference/ops/activation.hpp"
-
 namespace attn {
 namespace {
 
@@ -17,32 +15,10 @@ StepOptions describe(const GruOptions& options)
     return {{"reset", options.reset == ResetGate::after_product ? "after" : "before"}};
 }
 
-/// The candidate where the reset gate acts on the product of the state.
-template <Token T>
-T candidate_after_product(const Gates<T>& gates, const T& reset, const Trace& trace)
-{
-    return trace("candidate[(b,) d_hidden]", gates.formula("tanh", candidate_gate, "reset * "),
-                 attn::tanh(T(gates.input(candidate_gate) + reset * gates.recurrent(candidate_gate))));
-}
-
-/// The candidate where the reset gate acts on the state: its product comes after the reset gate's.
-template <Token T>
-T candidate_before_product(const Gates<T>& gates, const T& reset, const T& previous_hidden, const NamedMap& recurrent,
-                           const Trace& trace)
-{
-    const Columns columns = gates.columns_of(candidate_gate);
-    const T selected = trace("selected[(b,) d_hidden]", "reset * previous_hidden", T(reset * previous_hidden));
-    const T part = trace("candidate_part[(b,) d_hidden]", recurrent.formula("selected", columns),
-                         recurrent.apply(selected, columns));
-    return trace(
-        "candidate[(b,) d_hidden]", [&] { return "tanh(input_part[..., " + columns.text() + "] + candidate_part)"; },
-        attn::tanh(T(gates.input(candidate_gate) + part)));
-}
-
 /// The equations of a GRU, of inputs that the trace has names for.
 template <Token T>
-T next_hidden(const T& x, const T& previous_hidden, const NamedCell& cell, const GruOptions& options,
-              const Trace& caller)
+Term<T> next_hidden(const Term<T>& x, const Term<T>& previous_hidden, const NamedCell& cell, const GruOptions& options,
+                    const Trace& caller)
 {
     expect_fit("gru_cell", x, previous_hidden, cell, 3);
     const Trace trace = caller.module("gru_cell", [&] { return describe(options); });
@@ -50,22 +26,28 @@ T next_hidden(const T& x, const T& previous_hidden, const NamedCell& cell, const
     const bool is_after = options.reset == ResetGate::after_product;
 
     // Map the token and the state to all gates at once; the candidate's product can depend on the reset gate.
-    const std::optional<Columns> some = is_after ? std::nullopt : std::optional(Columns{0, 2 * d_hidden});
-    const T input_part = trace("input_part[(b,) d_gates]", cell.input.formula("x"), cell.input.apply(x));
-    const T recurrent_part = trace("recurrent_part[(b,) d_gates]", cell.recurrent.formula("previous_hidden", some),
-                                   cell.recurrent.apply(previous_hidden, some));
+    const NamedMap recurrent = is_after ? cell.recurrent : cell.recurrent.some({0, 2 * d_hidden});
+    const Term input_part = trace("input_part[(b,) d_gates]", cell.input.apply(x));
+    const Term recurrent_part = trace("recurrent_part[(b,) d_gates]", recurrent.apply(previous_hidden));
     const Gates<T> gates{input_part, recurrent_part, d_hidden};
 
     // How much of the past the candidate uses, and how much of it stays: numbers from 0 to 1.
-    const T reset = trace("reset[(b,) d_hidden]", gates.formula("sigmoid", reset_gate), sigmoid(gates.sum(reset_gate)));
-    const T update =
-        trace("update[(b,) d_hidden]", gates.formula("sigmoid", update_gate), sigmoid(gates.sum(update_gate)));
+    const Term reset = trace("reset[(b,) d_hidden]", sigmoid(gates.sum(reset_gate)));
+    const Term update = trace("update[(b,) d_hidden]", sigmoid(gates.sum(update_gate)));
+
+    // The reset gate acts on the product of the state, or on the state before it.
+    Term<T> past;
+    if (is_after) {
+        past = reset * gates.recurrent(candidate_gate);
+    } else {
+        const Term selected = trace("selected[(b,) d_hidden]", reset * previous_hidden);
+        past = trace("candidate_part[(b,) d_hidden]",
+                     cell.recurrent.some(gates.columns_of(candidate_gate)).apply(selected));
+    }
 
     // Mix the candidate with the past.
-    const T candidate = is_after ? candidate_after_product(gates, reset, trace)
-                                 : candidate_before_product(gates, reset, previous_hidden, cell.recurrent, trace);
-    return trace("hidden[(b,) d_hidden]", "(1 - update) * candidate + update * previous_hidden",
-                 T((1.0 - update) * candidate + update * previous_hidden));
+    const Term candidate = trace("candidate[(b,) d_hidden]", tanh(gates.input(candidate_gate) + past));
+    return trace("hidden[(b,) d_hidden]", (1.0 - update) * candidate + update * previous_hidden);
 }
 
 /// A GRU as read() takes it.
@@ -77,7 +59,8 @@ struct GruCell {
     StepOptions description() const { return describe(options); }
 
     template <Token T>
-    std::array<T, 1> next(const T& x, const std::array<T, 1>& previous, const NamedCell& cell, const Trace& trace) const
+    std::array<Term<T>, 1> next(const Term<T>& x, const std::array<Term<T>, 1>& previous, const NamedCell& cell,
+                                const Trace& trace) const
     {
         return {next_hidden(x, previous[0], cell, options, trace)};
     }
@@ -90,9 +73,9 @@ T gru_cell(const T& given_x, const T& given_hidden, const RecurrentCellWeights& 
            const Trace& caller)
 {
     const Trace trace = caller.module("gru_cell", [&] { return describe(options); });
-    const T& x = trace.input("x[(b,) d_in]", given_x);
-    const T& previous_hidden = trace.input("previous_hidden[(b,) d_hidden]", given_hidden);
-    return next_hidden(x, previous_hidden, name_weights(weights, trace), options, trace);
+    const Term x = trace.input("x[(b,) d_in]", Term(given_x));
+    const Term previous_hidden = trace.input("previous_hidden[(b,) d_hidden]", Term(given_hidden));
+    return T(next_hidden(x, previous_hidden, name_weights(weights, trace), options, trace));
 }
 
 template <Sequence T>

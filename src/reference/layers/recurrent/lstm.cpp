@@ -3,17 +3,16 @@
 #include "gates.hpp"
 #include "sequence.hpp"
 
-#include "attn/reference/ops/activation.hpp"
-
 namespace attn {
 namespace {
 
 using namespace recurrent;
 
 /// The equations of an LSTM, of inputs that the trace has names for.
+/// @return hidden and cell
 template <Token T>
-LstmStateOf<T> next_state(const T& x, const T& previous_hidden, const T& previous_cell, const NamedCell& weights,
-                          const Trace& caller)
+std::array<Term<T>, 2> next_state(const Term<T>& x, const Term<T>& previous_hidden, const Term<T>& previous_cell,
+                                  const NamedCell& weights, const Trace& caller)
 {
     expect_fit("lstm_cell", x, previous_hidden, weights, 4);
     for (std::size_t axis = 0; axis <= last_axis<T>; ++axis)
@@ -22,22 +21,19 @@ LstmStateOf<T> next_state(const T& x, const T& previous_hidden, const T& previou
     const Trace trace = caller.module("lstm_cell");
 
     // Map the token and the state to all gates at once.
-    const T input_part = trace("input_part[(b,) d_gates]", weights.input.formula("x"), weights.input.apply(x));
-    const T recurrent_part = trace("recurrent_part[(b,) d_gates]", weights.recurrent.formula("previous_hidden"),
-                                   weights.recurrent.apply(previous_hidden));
+    const Term input_part = trace("input_part[(b,) d_gates]", weights.input.apply(x));
+    const Term recurrent_part = trace("recurrent_part[(b,) d_gates]", weights.recurrent.apply(previous_hidden));
     const Gates<T> gates{input_part, recurrent_part, previous_hidden.shape(last_axis<T>)};
 
     // Three gates are numbers from 0 to 1; the candidate can be negative.
-    const T input_gate = trace("input_gate[(b,) d_hidden]", gates.formula("sigmoid", 0), sigmoid(gates.sum(0)));
-    const T forget_gate = trace("forget_gate[(b,) d_hidden]", gates.formula("sigmoid", 1), sigmoid(gates.sum(1)));
-    const T candidate = trace("candidate[(b,) d_hidden]", gates.formula("tanh", 2), attn::tanh(gates.sum(2)));
-    const T output_gate = trace("output_gate[(b,) d_hidden]", gates.formula("sigmoid", 3), sigmoid(gates.sum(3)));
+    const Term input_gate = trace("input_gate[(b,) d_hidden]", sigmoid(gates.sum(0)));
+    const Term forget_gate = trace("forget_gate[(b,) d_hidden]", sigmoid(gates.sum(1)));
+    const Term candidate = trace("candidate[(b,) d_hidden]", tanh(gates.sum(2)));
+    const Term output_gate = trace("output_gate[(b,) d_hidden]", sigmoid(gates.sum(3)));
 
     // The cell is scaled and added to, never multiplied by a matrix.
-    const T cell = trace("cell[(b,) d_hidden]", "forget_gate * previous_cell + input_gate * candidate",
-                         T(forget_gate * previous_cell + input_gate * candidate));
-    const T hidden = trace("hidden[(b,) d_hidden]", "output_gate * tanh(cell)", T(output_gate * attn::tanh(cell)));
-    return {hidden, cell};
+    const Term cell = trace("cell[(b,) d_hidden]", forget_gate * previous_cell + input_gate * candidate);
+    return {trace("hidden[(b,) d_hidden]", output_gate * tanh(cell)), cell};
 }
 
 /// An LSTM as read() takes it.
@@ -48,10 +44,10 @@ struct LstmCell {
     StepOptions description() const { return {}; }
 
     template <Token T>
-    std::array<T, 2> next(const T& x, const std::array<T, 2>& previous, const NamedCell& cell, const Trace& trace) const
+    std::array<Term<T>, 2> next(const Term<T>& x, const std::array<Term<T>, 2>& previous, const NamedCell& cell,
+                                const Trace& trace) const
     {
-        LstmStateOf<T> found = next_state(x, previous[0], previous[1], cell, trace);
-        return {std::move(found.hidden), std::move(found.cell)};
+        return next_state(x, previous[0], previous[1], cell, trace);
     }
 };
 
@@ -62,10 +58,11 @@ LstmStateOf<T> lstm_cell(const T& given_x, const LstmStateOf<T>& previous, const
                          const Trace& caller)
 {
     const Trace trace = caller.module("lstm_cell");
-    const T& x = trace.input("x[(b,) d_in]", given_x);
-    const T& previous_hidden = trace.input("previous_hidden[(b,) d_hidden]", previous.hidden);
-    const T& previous_cell = trace.input("previous_cell[(b,) d_hidden]", previous.cell);
-    return next_state(x, previous_hidden, previous_cell, name_weights(weights, trace), trace);
+    const Term x = trace.input("x[(b,) d_in]", Term(given_x));
+    const Term previous_hidden = trace.input("previous_hidden[(b,) d_hidden]", Term(previous.hidden));
+    const Term previous_cell = trace.input("previous_cell[(b,) d_hidden]", Term(previous.cell));
+    auto [hidden, cell] = next_state(x, previous_hidden, previous_cell, name_weights(weights, trace), trace);
+    return {T(std::move(hidden)), T(std::move(cell))};
 }
 
 template <Sequence T>

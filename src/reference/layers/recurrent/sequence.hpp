@@ -95,51 +95,55 @@ template <Sequence T, class Cell>
 class Reader {
 public:
     static constexpr std::size_t parts = Cell::state.size();
-    using State = std::array<TokenOf<T>, parts>;
+    using Token = TokenOf<T>;
+    using State = std::array<Term<Token>, parts>;
 
     /// @param initial  of all cells, named
     /// @param lengths  named; nothing where there is no padding
-    Reader(const Cell& cell, const std::array<T, parts>& initial, const std::optional<Integers>& lengths)
-        : cell_(cell), initial_(initial), lengths_(lengths), final_(initial), final_formulas_()
+    Reader(const Cell& cell, const std::array<Term<T>, parts>& initial, const std::optional<Integers>& lengths)
+        : cell_(cell), initial_(initial), lengths_(lengths)
     {
+        for (std::size_t part = 0; part < parts; ++part)
+            final_[part] = *initial[part];
     }
 
     /// Layer upon layer.
-    Reading<T, parts> run(const T& x, const RecurrentWeights& weights, const Trace& trace)
+    Reading<T, parts> run(const Term<T>& x, const RecurrentWeights& weights, const Trace& trace)
     {
-        T output = x;
-        std::string from = "x";
+        Term output = x;
         for (std::size_t i = 0; i < weights.layers.size(); ++i) {
-            const std::string path = "layers." + std::to_string(i) + ".";
-            const Trace inside = trace.scope("layers", i, {{"x", from}});
-            output = layer(output, weights.layers[i], path, inside);
-            from = path + "output";
+            const Trace inside = trace.scope("layers", i);
+            output = layer(inside.input("x[(b,) n, d_in]", output), weights.layers[i], inside);
         }
+        std::array<T, parts> last;
         for (std::size_t part = 0; part < parts; ++part)
-            final_[part] = trace(states_label<T>("final_" + std::string(Cell::state[part])),
-                                 "concat(" + final_formulas_[part] + "axis=0)", std::move(final_[part]));
-        trace.alias("output", from);
-        return {std::move(output), std::move(final_)};
+            last[part] = T(trace(states_label<T>("final_" + std::string(Cell::state[part])),
+                                 Term(std::move(final_[part]), concat_of(ends_[part], "axis=0"))));
+        return {T(trace.alias("output", output)), std::move(last)};
     }
 
 private:
-    T layer(const T& x, const RecurrentLayerWeights& weights, const std::string& path, const Trace& trace)
+    static Wording concat_of(const std::vector<Wording>& all, std::string_view axis)
     {
-        std::vector<T> outputs;
+        std::vector<const Wording*> parts_of_call;
+        for (const Wording& one : all)
+            parts_of_call.push_back(&one);
+        return call_of("concat", parts_of_call, axis);
+    }
+
+    Term<T> layer(const Term<T>& x, const RecurrentLayerWeights& weights, const Trace& trace)
+    {
+        std::vector<Term<T>> outputs;
         if (weights.forward)
-            outputs.push_back(direction("forward", x, *weights.forward, path, trace));
+            outputs.push_back(direction("forward", x, *weights.forward, trace));
         if (weights.backward)
-            outputs.push_back(direction("backward", x, *weights.backward, path, trace));
-        if (outputs.size() == 2)
-            return trace("output[(b,) n, d_out]", "concat(forward.output, backward.output, axis=-1)",
-                         concat_columns(outputs));
-        trace.alias("output", weights.forward ? "forward.output" : "backward.output");
-        return outputs.front();
+            outputs.push_back(direction("backward", x, *weights.backward, trace));
+        return outputs.size() == 2 ? trace("output[(b,) n, d_out]", concat_columns(outputs))
+                                   : trace.alias("output", outputs.front());
     }
 
     /// One cell, from one end of the sequence to the other.
-    T direction(std::string_view name, const T& x, const RecurrentCellWeights& weights, const std::string& path,
-                const Trace& layer)
+    Term<T> direction(std::string_view name, const Term<T>& x, const RecurrentCellWeights& weights, const Trace& layer)
     {
         const Trace trace = layer.scope(name);
         const NamedCell named = name_weights(weights, trace);
@@ -147,67 +151,66 @@ private:
         auto shape = x.shape();
         shape.back() = initial_[0].shape().back();
         T output(shape, 0.0);
+        std::vector<Wording> hidden(n);
         State state;
-        std::string from; // the scope of the state, with the beginning of its names; empty before the first token
+        for (std::size_t part = 0; part < parts; ++part)
+            state[part] = {Token(xt::view(*initial_[part], cells_read_)),
+                           with_suffix(initial_[part].wording(), "[" + std::to_string(cells_read_) + "]")};
         for (std::size_t read = 0; read < n; ++read) {
             const std::size_t i = name == "backward" ? n - 1 - read : read;
             const Trace step = trace.scope("step", i);
-            const TokenOf<T> token = step(
-                "x[(b,) d_in]", [&] { return "x[..., " + std::to_string(i) + ", :]"; }, token_of(x, i));
-            state = previous(state, from, step);
+            const Term token = step(
+                "x[(b,) d_in]",
+                Term(Token(token_of(*x, i)), with_suffix(x.wording(), "[..., " + std::to_string(i) + ", :]")));
+            for (std::size_t part = 0; part < parts; ++part)
+                state[part] =
+                    step.input("previous_" + std::string(Cell::state[part]) + "[(b,) d_hidden]", state[part]);
             const State next = cell_.next(token, state, named, step);
-            put_token(output, i, next[0]);
+            put_token(output, i, *next[0]);
+            hidden[i] = with_suffix(next[0].wording(), "[..., None, :]");
             state = lengths_ ? kept(i, next, state, step) : next;
-            from = "step." + std::to_string(i) + (lengths_ ? ".kept_" : ".");
         }
-        end(state, path + std::string(name) + "." + from);
+        end(state);
         clear_padding(output);
+        const Wording joined = concat_of(hidden, "axis=-2");
         return trace(
-            "output[(b,) n, d_hidden]", [&] { return formula_of_output(n); }, std::move(output));
-    }
-
-    /// Names the state before a token: an initial one, or another name of the one after the token before.
-    State previous(State state, const std::string& from, const Trace& step) const
-    {
-        for (std::size_t part = 0; part < parts; ++part) {
-            const std::string name(Cell::state[part]);
-            if (from.empty())
-                state[part] = step(
-                    "previous_" + name + "[(b,) d_hidden]",
-                    [&] { return "initial_" + name + "[" + std::to_string(cells_read_) + "]"; },
-                    TokenOf<T>(xt::view(initial_[part], cells_read_)));
-            else
-                step.alias("previous_" + name, from + name);
-        }
-        return state;
+            "output[(b,) n, d_hidden]",
+            [&] {
+                const std::string all = trace.say(joined);
+                return !lengths_ ? all
+                                 : "where((arange(" + std::to_string(n) + ") < lengths[:, None])[:, :, None], " + all +
+                                       ", 0)";
+            },
+            Term(std::move(output)));
     }
 
     /// A sequence that has ended keeps its state.
     State kept(std::size_t i, const State& next, const State& previous, const Trace& step) const
     {
-        State result = previous;
+        State result;
         for (std::size_t part = 0; part < parts; ++part) {
             const std::string name(Cell::state[part]);
-            const std::size_t features = result[part].size() / lengths_->size();
+            Token state = *previous[part];
+            const std::size_t features = state.size() / lengths_->size();
             for (std::size_t b = 0; b < lengths_->size(); ++b)
                 if (std::cmp_less(i, (*lengths_)(b)))
-                    std::copy_n(next[part].data() + b * features, features, result[part].data() + b * features);
+                    std::copy_n(next[part]->data() + b * features, features, state.data() + b * features);
             result[part] = step(
                 "kept_" + name + "[(b,) d_hidden]",
                 [&] {
                     return "where(lengths[:, None] > " + std::to_string(i) + ", " + name + ", previous_" + name + ")";
                 },
-                std::move(result[part]));
+                Term(std::move(state)));
         }
         return result;
     }
 
     /// Keeps the last state of a cell.
-    void end(const State& state, const std::string& from)
+    void end(const State& state)
     {
         for (std::size_t part = 0; part < parts; ++part) {
-            std::ranges::copy(state[part].storage(), final_[part].data() + cells_read_ * state[part].size());
-            final_formulas_[part] += from + std::string(Cell::state[part]) + "[None, ...], ";
+            std::ranges::copy(state[part]->storage(), final_[part].data() + cells_read_ * state[part].size());
+            ends_[part].push_back(with_suffix(state[part].wording(), "[None, ...]"));
         }
         ++cells_read_;
     }
@@ -221,23 +224,12 @@ private:
                       output.data() + (b + 1) * n * features, 0.0);
     }
 
-    std::string formula_of_output(std::size_t n) const
-    {
-        std::string joined = "concat(";
-        for (std::size_t i = 0; i < n; ++i)
-            joined += "step." + std::to_string(i) + ".hidden[..., None, :], ";
-        joined += "axis=-2)";
-        return !lengths_
-                   ? joined
-                   : "where((arange(" + std::to_string(n) + ") < lengths[:, None])[:, :, None], " + joined + ", 0)";
-    }
-
     const Cell& cell_;
-    const std::array<T, parts>& initial_;
+    const std::array<Term<T>, parts>& initial_;
     const std::optional<Integers>& lengths_;
     std::size_t cells_read_ = 0;
-    std::array<T, parts> final_; ///< as far as the cells have read
-    std::array<std::string, parts> final_formulas_;
+    std::array<T, parts> final_;                   ///< as far as the cells have read
+    std::array<std::vector<Wording>, parts> ends_; ///< what they consist of
 };
 
 template <class Cell>
@@ -264,22 +256,22 @@ read(const Cell& cell, const T& given_x, const std::optional<std::array<T, Cell:
     const std::string function(Cell::function);
     expect_fit(function, given_x, weights);
     const Trace trace = caller.module(Cell::function, [&] { return describe(cell, weights); });
-    const T& x = trace.input("x[(b,) n, d_in]", given_x);
+    const Term x = trace.input("x[(b,) n, d_in]", Term(given_x));
     std::optional<Integers> lengths = given_lengths;
     if (lengths) {
         lengths = trace.input("lengths[b]", *given_lengths);
-        expect_lengths(function, x, *lengths);
+        expect_lengths(function, given_x, *lengths);
     }
 
-    const Shape shape = shape_of_states(x, weights);
-    std::array<T, Cell::state.size()> states;
+    const Shape shape = shape_of_states(given_x, weights);
+    std::array<Term<T>, Cell::state.size()> states;
     for (std::size_t part = 0; part < states.size(); ++part) {
         const std::string name = "initial_" + std::string(Cell::state[part]);
         typename T::shape_type sizes;
         std::ranges::copy(shape, sizes.begin());
-        const T given = given_states ? (*given_states)[part] : T(sizes, 0.0);
+        T given = given_states ? (*given_states)[part] : T(sizes, 0.0);
         expect_states(function, name, given, shape);
-        states[part] = trace.input(states_label<T>(name), given);
+        states[part] = trace.input(states_label<T>(name), Term(std::move(given)));
     }
     return Reader<T, Cell>(cell, states, lengths).run(x, weights, trace);
 }
