@@ -138,7 +138,7 @@ Term<T> operator/(const Term<T>& left, const Term<double>& right)
             operator_between(left.wording(), "/", right.wording(), Wording::multiplies)};
 }
 
-Term<double> sqrt(const Term<double>& x) { return {std::sqrt(*x), call_of("sqrt", {&x.wording()})}; }
+Term<double> sqrt(Term<double> x) { return {std::sqrt(*x), call_of("sqrt", {&x.wording()})}; }
 
 template <class T>
 Term<T> operator*(const Term<T>& left, const Term<double>& right)
@@ -154,14 +154,14 @@ Term<T> operator-(const Term<T>& x)
 }
 
 template <class T>
-Term<T> square(const Term<T>& x)
+Term<T> square(Term<T> x)
 {
     return {number_by_number(*x, [](double number) { return number * number; }), with_power(x.wording(), "2")};
 }
 
 #define ATTN_EACH(function, number)                                                                                    \
     template <class T>                                                                                                 \
-    Term<T> function(const Term<T>& x)                                                                                 \
+    Term<T> function(Term<T> x)                                                                                        \
     {                                                                                                                  \
         return {number_by_number(*x, [](double one) { return number; }), call_of(#function, {&x.wording()})};          \
     }
@@ -171,7 +171,7 @@ ATTN_EACH(tanh, std::tanh(one))
 #undef ATTN_EACH
 
 template <class T>
-Term<T> sigmoid(const Term<T>& x)
+Term<T> sigmoid(Term<T> x)
 {
     Wording wording = call_of("sigmoid", {&x.wording()});
     if constexpr (std::same_as<T, Vector>)
@@ -330,10 +330,10 @@ ATTN_PAIR(Tensor4, Tensor4)
     template Term<T> operator*(const Term<T>&, const Term<double>&);                                                   \
     template Term<T> operator/(const Term<T>&, const Term<double>&);                                                   \
     template Term<T> operator-(const Term<T>&);                                                                        \
-    template Term<T> square(const Term<T>&);                                                                           \
-    template Term<T> exp(const Term<T>&);                                                                              \
-    template Term<T> sqrt(const Term<T>&);                                                                             \
-    template Term<T> tanh(const Term<T>&);
+    template Term<T> square(Term<T>);                                                                                  \
+    template Term<T> exp(Term<T>);                                                                                     \
+    template Term<T> sqrt(Term<T>);                                                                                    \
+    template Term<T> tanh(Term<T>);
 ATTN_ALONE(Vector)
 ATTN_ALONE(Matrix)
 ATTN_ALONE(Tensor3)
@@ -341,7 +341,7 @@ ATTN_ALONE(Tensor4)
 #undef ATTN_ALONE
 
 #define ATTN_TOKENS(T)                                                                                                 \
-    template Term<T> sigmoid(const Term<T>&);                                                                          \
+    template Term<T> sigmoid(Term<T>);                                                                                 \
     template Term<T> rows(const Term<T>&, std::size_t, std::size_t);                                                   \
     template Term<T> part(const Term<T>&, std::size_t, std::size_t, std::size_t);                                      \
     template Term<T> concat_tokens(const std::vector<Term<T>>&);                                                       \
@@ -357,7 +357,7 @@ ATTN_TOKENS(Tensor3)
 template auto matmul(const Term<Tensor3>&, const Term<Tensor3>&) -> Term<Tensor3>;
 template auto matmul(const Term<Tensor3>&, const Term<Vector>&) -> Term<Matrix>;
 template auto matmul(const Term<Vector>&, const Term<Matrix>&) -> Term<Vector>;
-template Term<Vector> sigmoid(const Term<Vector>&);
+template Term<Vector> sigmoid(Term<Vector>);
 template auto matmul(const Term<Tensor4>&, const Term<Tensor4>&) -> Term<Tensor4>;
 
 #define ATTN_ATTENDING(T)                                                                                              \

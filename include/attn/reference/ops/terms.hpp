@@ -52,18 +52,20 @@ Term<T> operator/(const Term<T>& left, const Term<double>& right);
 template <class T>
 Term<T> operator-(const Term<T>& x);
 
+// By value, since argument-dependent lookup would prefer xtensor's functions for a term that is not const.
+
 /// Each number times itself: x ** 2.
 template <class T>
-Term<T> square(const Term<T>& x);
+Term<T> square(Term<T> x);
 template <class T>
-Term<T> exp(const Term<T>& x);
+Term<T> exp(Term<T> x);
 template <class T>
-Term<T> sqrt(const Term<T>& x);
-Term<double> sqrt(const Term<double>& x);
+Term<T> sqrt(Term<T> x);
+Term<double> sqrt(Term<double> x);
 template <class T>
-Term<T> tanh(const Term<T>& x);
+Term<T> tanh(Term<T> x);
 template <class T>
-Term<T> sigmoid(const Term<T>& x);
+Term<T> sigmoid(Term<T> x);
 
 /// left @ right
 template <class A, class B>

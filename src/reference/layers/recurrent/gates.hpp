@@ -26,7 +26,8 @@ struct Columns {
     template <class T>
     Term<T> of(const Term<T>& x, const std::string& before = "..., ") const
     {
-        return {of(*x), with_suffix(x.wording(), "[" + before + std::to_string(begin) + ":" + std::to_string(end) + "]")};
+        return {of(*x),
+                with_suffix(x.wording(), "[" + before + std::to_string(begin) + ":" + std::to_string(end) + "]")};
     }
 };
 

@@ -159,12 +159,11 @@ private:
         for (std::size_t read = 0; read < n; ++read) {
             const std::size_t i = name == "backward" ? n - 1 - read : read;
             const Trace step = trace.scope("step", i);
-            const Term token = step(
-                "x[(b,) d_in]",
-                Term(Token(token_of(*x, i)), with_suffix(x.wording(), "[..., " + std::to_string(i) + ", :]")));
+            const Term token =
+                step("x[(b,) d_in]",
+                     Term(Token(token_of(*x, i)), with_suffix(x.wording(), "[..., " + std::to_string(i) + ", :]")));
             for (std::size_t part = 0; part < parts; ++part)
-                state[part] =
-                    step.input("previous_" + std::string(Cell::state[part]) + "[(b,) d_hidden]", state[part]);
+                state[part] = step.input("previous_" + std::string(Cell::state[part]) + "[(b,) d_hidden]", state[part]);
             const State next = cell_.next(token, state, named, step);
             put_token(output, i, *next[0]);
             hidden[i] = with_suffix(next[0].wording(), "[..., None, :]");

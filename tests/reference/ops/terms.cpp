@@ -1,0 +1,176 @@
+#include "attn/reference/ops/terms.hpp"
+
+#include "../../by_hand.hpp"
+#include "../../test.hpp"
+
+#include "attn/core/error.hpp"
+#include "attn/core/recorder.hpp"
+#include "attn/core/shape.hpp"
+#include "attn/core/trace.hpp"
+#include "attn/formula/verify.hpp"
+
+#include <map>
+#include <string>
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+const Matrix a_numbers{{1, 2, -3}, {4, -0.5, 6}}, b_numbers{{0.25, 3, 5}, {-7, 8, 9}};
+const Vector v_numbers{2, 3, 5};
+
+std::map<std::string, std::string> formulas_of(const Recording& recording)
+{
+    std::map<std::string, std::string> formulas;
+    for (const Step& step : recording.steps)
+        formulas[step.path] = step.formula;
+    return formulas;
+}
+
+} // namespace
+
+TEST_CASE("an operation on terms computes what it says", "[terms][reference]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Term a = trace.input("a[n, d]", Term(a_numbers)), b = trace.input("b[n, d]", Term(b_numbers));
+    const Term v = trace.input("v[d]", Term(v_numbers));
+    int count = 0;
+    const auto step = [&](const auto& term) { return trace("step" + std::to_string(count++), term); };
+    (void)step(a + b);
+    (void)step(a - (b - a));
+    (void)step(a * b / (a + b));
+    (void)step(a + v);
+    (void)step(v * a);
+    (void)step(2.0 * a + 0.5);
+    (void)step(1.0 - a / 3.0);
+    (void)step(-1.5 + a);
+    (void)step(-exp(a) * b);
+    (void)step(sqrt(square(a)));
+    (void)step(square(a - b));
+    (void)step(tanh(a));
+    (void)step(sigmoid(a));
+    (void)step(matmul(a, transpose(b)));
+    (void)step(matmul(a * b, transpose(a + b)));
+    (void)step(matmul(matmul(a, transpose(b)), b));
+    (void)step(softmax(a));
+    const Term mean = step(mean_of_features(a)), sum = step(sum_of_features(a));
+    (void)step(a - column(mean));
+    (void)step(a / sqrt(sum_as_column(square(a)) + 1e-6));
+    (void)step(a / sqrt(features(a)));
+    (void)step(a * each_row(sum));
+    (void)step(a * entry(b, 1, 2));
+    (void)step(columns(a, 1, 3));
+    (void)step(rows(a, 1, 2));
+    (void)step(part(a, 0, 1, 2));
+    (void)step(concat_columns<Matrix>({a, b, a}));
+    (void)step(concat_rows(a, b));
+    (void)step(concat_tokens<Matrix>({a, b, a}));
+
+    const formula::Verification verification = formula::verify(recorder.recording());
+    CHECK(verification.passed());
+    for (const Step& found : recorder.steps())
+        CHECK((found.formula.empty()) == (found.path == "a" || found.path == "b" || found.path == "v"));
+}
+
+TEST_CASE("a term is written with the parentheses that it needs and no others", "[terms][reference]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Term a = trace.input("a[n, d]", Term(a_numbers)), b = trace.input("b[n, d]", Term(b_numbers));
+    const auto said = [&](const auto& term) { return trace.say(term.wording()); };
+    CHECK(said(a + b + a) == "a + b + a");
+    CHECK(said(a + (b + a)) == "a + b + a");
+    CHECK(said(a - (b - a)) == "a - (b - a)");
+    CHECK(said(a * (b / a)) == "a * (b / a)");
+    CHECK(said((a + b) * a) == "(a + b) * a");
+    CHECK(said(-(a + b)) == "-(a + b)");
+    CHECK(said(square(-a)) == "(-a) ** 2");
+    CHECK(said(transpose(a + b)) == "(a + b).T");
+    CHECK(said(matmul(a * b, transpose(a))) == "(a * b) @ a.T");
+    CHECK(said(matmul(matmul(a, transpose(b)), b)) == "a @ b.T @ b");
+    CHECK(said(exp(columns(a, 0, 2))) == "exp(a[..., 0:2])");
+}
+
+TEST_CASE("a scope says a step by the name that its formulas find", "[terms][reference]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Term x = trace.input("x[n, d]", Term(a_numbers));
+    const Trace first = trace.scope("head", 0), second = trace.scope("head", 1);
+    const Term left = first("scores[n, d]", 2.0 * x), right = second("scores[n, d]", 3.0 * x);
+    (void)second("sum[n, d]", left + right);
+    const Term both = trace("both[n, d]", left + right);
+    (void)second("more[n, d]", both + right);
+
+    const auto formulas = formulas_of(recorder.recording());
+    CHECK(formulas.at("head.0.scores") == "2 * x");
+    CHECK(formulas.at("head.1.sum") == "head.0.scores + scores");
+    CHECK(formulas.at("both") == "head.0.scores + head.1.scores");
+    CHECK(formulas.at("head.1.more") == "both + scores");
+}
+
+TEST_CASE("a step that another one hides is refused, and not said by a name that means the other", "[terms][reference]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Term outer = trace.input("scores[n, d]", Term(a_numbers));
+    const Trace inside = trace.scope("head");
+    (void)inside.input("scores[n, d]", Term(b_numbers));
+    CHECK_THROWS_WITH(inside("sum[n, d]", outer + outer), ContainsSubstring("no formula in head. can name scores"));
+}
+
+TEST_CASE("an argument that is a step gets another name, one that was computed becomes a step", "[terms][reference]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Term x = trace.input("x[n, d]", Term(a_numbers));
+    const Trace inside = trace.scope("norm");
+    const Term same = inside.input("x[n, d]", x), computed = inside.input("y[n, d]", x + x);
+    (void)inside("output[n, d]", same * computed);
+
+    const Recording& recording = recorder.recording();
+    REQUIRE(recording.aliases.size() == 1);
+    CHECK(recording.aliases.front().path == "norm.x");
+    CHECK(recording.aliases.front().target == "x");
+    CHECK(recording.at("norm.y").formula == "x + x");
+    CHECK(recording.at("norm.output").formula == "x * y");
+}
+
+TEST_CASE("a term without a step can't be recorded, and nothing is written where nobody listens", "[terms][reference]")
+{
+    Recorder recorder, other;
+    const Trace trace(recorder), elsewhere(other);
+    const Term x = trace.input("x[n, d]", Term(a_numbers));
+    CHECK_THROWS_WITH(trace("y[n, d]", x + Term(b_numbers)), ContainsSubstring("no step of this trace"));
+    CHECK_THROWS_WITH(elsewhere("y[n, d]", x + x), ContainsSubstring("no step of this trace"));
+    CHECK((x + Term(b_numbers)).wording().text.empty());
+    const Term quiet = Trace()("y[n, d]", Term(a_numbers) + Term(b_numbers));
+    CHECK(quiet.wording().text.empty());
+    CHECK(same_bits(*quiet, *(x + Term(b_numbers))));
+}
+
+TEST_CASE("terms whose shapes don't fit together are refused", "[terms][reference]")
+{
+    const Term a(a_numbers), b(Matrix{{1, 2}, {3, 4}});
+    CHECK_THROWS_WITH(a + b, ContainsSubstring("(2, 3) and (2, 2) can't be taken number by number"));
+    CHECK_THROWS_AS(a * b, ShapeError);
+}
+
+TEST_CASE("a term takes its storage back where it alone has it", "[terms][reference]")
+{
+    Term alone(Matrix{{1, 2}});
+    const double* const storage = alone->data();
+    const Matrix taken = std::move(alone).take();
+    CHECK(taken.data() == storage);
+
+    Term first(Matrix{{1, 2}});
+    const Term second = first;
+    const Matrix copy = std::move(first).take();
+    CHECK(copy.data() != second->data());
+    CHECK(same_bits(*second, Matrix{{1, 2}}));
+
+    const Term borrowed(a_numbers); // a copy, since the numbers are somebody else's
+    CHECK(Matrix(borrowed).data() != a_numbers.data());
+}
