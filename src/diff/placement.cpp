@@ -3,8 +3,6 @@
 #include "softmax.hpp"
 
 #include "attn/core/budget.hpp"
-#include "attn/formula/evaluate.hpp"
-#include "attn/formula/expression.hpp"
 
 #include <fmt/format.h>
 
@@ -23,10 +21,11 @@ constexpr double hardly_different = 1e-4;
 
 Placement::Placement(const Recording& reference, const ArrayViews& mine, const MyGraph& graph,
                      const std::vector<std::string>& names, const Hypothesis& hypothesis)
-    : steps_(reference.steps),
-      targets_(targets_of(reference.steps)),
-      step_names_(reference),
-      graph_(graph),
+    : graph_(graph),
+      evidence_(graph.evidence(reference, mine)),
+      steps_(evidence_.steps()),
+      targets_(evidence_.targets()),
+      step_names_(evidence_.names()),
       names_(names),
       in_order_(!graph.order().empty()),
       hypothesis_(hypothesis),
@@ -123,59 +122,63 @@ std::vector<std::vector<std::string>> Placement::axes_before(std::size_t i) cons
     return axes;
 }
 
-template <class NumbersOf>
-std::optional<Placed> Placement::nearest(std::size_t i, const NumbersOf& numbers_of)
-{
-    return nearest(i, *arrays_[i], arrays_[i]->size(), numbers_of);
-}
-
-template <class NumbersOf>
-std::optional<Placed> Placement::nearest(std::size_t i, const Array& numbers, std::size_t telling,
-                                         const NumbersOf& numbers_of)
+template <class FitTo>
+std::optional<Placed> Placement::nearest(std::size_t i, double near, const FitTo& fit_to)
 {
     std::optional<Placed> best;
-    const Sought sought{numbers, std::min(near_enough(*arrays_[i]), near_by_chance(telling))};
     constexpr double operations = 10; // names are looked at only where sizes are the same
     spend(operations * static_cast<double>(targets_.size()));
     for (const Target& target : targets_) {
         if (!fits(i, target))
             continue;
-        const auto value = numbers_of(target, sought);
-        if (!value)
-            continue;
-        const auto fit = best_fit(numbers, target, *value);
-        if (fit && fit->distance <= sought.near && (!best || is_better({&target, *fit}, *best, i)))
+        const std::optional<Fit> fit = fit_to(target);
+        if (fit && fit->distance <= near && (!best || is_better({&target, *fit}, *best, i)))
             best = Placed{&target, *fit};
     }
     return best;
 }
 
-double Placement::near_by_chance(std::size_t numbers) const
+template <class ValueOf>
+std::optional<Placed> Placement::nearest_of(std::size_t i, const Array& numbers, std::size_t telling,
+                                            const ValueOf& value_of)
+{
+    const double near = near_of(i, telling), length = length_of(numbers);
+    return nearest(i, near, [&](const Target& target) -> std::optional<Fit> {
+        const auto value = stacked(target, value_of);
+        const bool can_be = value && can_be_as_near(near, length, length_of(*value));
+        return can_be ? best_fit(numbers, target, *value) : std::nullopt;
+    });
+}
+
+/// So few numbers have to be so near to a step's that hardly any other step's are by chance.
+double Placement::near_of(std::size_t i, std::size_t telling) const
 {
     constexpr double unlikely = 1e-3;
-    return std::pow(unlikely / static_cast<double>(targets_.size()), 1 / static_cast<double>(numbers));
+    return std::min(near_enough(*arrays_[i]),
+                    std::pow(unlikely / static_cast<double>(targets_.size()), 1 / static_cast<double>(telling)));
 }
 
 std::optional<Placed> Placement::nearest_right(std::size_t i)
 {
-    return nearest(i, [this](const Target& target, const Sought& sought) {
-        const auto value_of = [this](std::size_t step) { return &steps_[step].value; };
-        return sought.can_be(target.length) ? stacked(target, value_of) : std::nullopt;
-    });
+    const Array& array = *arrays_[i];
+    const double near = near_of(i, array.size());
+    return nearest(i, near, [&](const Target& target) { return evidence_.fit(array, target, near); });
 }
 
 std::optional<Placed> Placement::nearest_following(std::size_t i)
 {
-    return nearest(i,
-                   having([this](std::size_t step) { return known_.differs(step) ? &known_.value(step) : nullptr; }));
+    const auto value_of = [this](std::size_t step) { return known_.differs(step) ? &known_.value(step) : nullptr; };
+    return nearest_of(i, *arrays_[i], arrays_[i]->size(), value_of);
 }
 
 std::optional<Placed> Placement::nearest_mistaken(std::size_t i)
 {
-    return nearest(i, having([this](std::size_t step) -> const Array* {
-                       const auto found = hypothesis_.mistaken.find(steps_[step].path);
-                       return found == hypothesis_.mistaken.end() ? nullptr : &found->second;
-                   }));
+    if (hypothesis_.mistaken.empty())
+        return std::nullopt;
+    return nearest_of(i, *arrays_[i], arrays_[i]->size(), [this](std::size_t step) -> const Array* {
+        const auto found = hypothesis_.mistaken.find(steps_[step].path);
+        return found == hypothesis_.mistaken.end() ? nullptr : &found->second;
+    });
 }
 
 std::optional<Placed> Placement::nearest_shifted(std::size_t i)
@@ -188,10 +191,10 @@ std::optional<Placed> Placement::nearest_shifted(std::size_t i)
     const auto finite = static_cast<std::size_t>(std::ranges::count_if(array.values, is_finite));
     if (scores_->empty() || finite <= rows)
         return std::nullopt; // of each row's largest nothing is left
-    return nearest(i, shifted(array), finite - rows, having([this](std::size_t step) {
-                       const auto scores = scores_->find(step);
-                       return scores != scores_->end() ? &scores->second : nullptr;
-                   }));
+    return nearest_of(i, shifted(array), finite - rows, [this](std::size_t step) -> const Array* {
+        const auto scores = scores_->find(step);
+        return scores != scores_->end() ? &scores->second : nullptr;
+    });
 }
 
 std::map<std::size_t, Array> Placement::all_scores()
@@ -261,43 +264,24 @@ std::size_t Placement::unknown_before(const Target& target)
         std::ranges::count_if(steps, [this](std::size_t step) { return !steps_[step].formula.empty(); }));
 }
 
-bool Placement::has_inner_result(const std::function<bool(const Array&)>& is_meant, bool from_mine)
+bool Placement::is_inside_a_step(const Array& array)
 {
-    const auto reference = [this](std::size_t i) -> const Array& { return steps_[i].value; };
-    const auto mine = [this](std::size_t i) -> const Array& { return known_.value(i); };
+    const auto is_it = [&, near = right_enough(array)](const Array& inner) {
+        return inner.size() == array.size() && relative_distance(array, inner) <= near;
+    };
+    if (evidence_.has_inner_result(is_it))
+        return true;
+    const auto value_of = [this](std::size_t i) -> const Array& { return known_.value(i); };
     for (std::size_t step = 0; step < steps_.size(); ++step) {
-        if (!inner_results_.contains(step))
-            inner_results_.emplace(step, inner_results_of(step, reference));
-        if (from_mine && known_.differs(step) && !following_inner_results_.contains(step))
-            following_inner_results_.emplace(step, inner_results_of(step, mine));
+        const auto has_its_size = [&](const Array& inner) { return inner.size() == array.size(); };
+        if (!known_.differs(step) || std::ranges::none_of(evidence_.inner_results(step), has_its_size))
+            continue;
+        if (!following_inner_results_.contains(step))
+            following_inner_results_.emplace(step, evidence_.inner_results_from(step, value_of));
+        if (std::ranges::any_of(following_inner_results_.at(step), is_it))
+            return true;
     }
-    const auto has_it = [&](const auto& by_step) {
-        return std::ranges::any_of(by_step, [&](const auto& one) { return std::ranges::any_of(one.second, is_meant); });
-    };
-    return has_it(inner_results_) || (from_mine && has_it(following_inner_results_));
-}
-
-template <class ValueOf>
-std::vector<Array> Placement::inner_results_of(std::size_t step, const ValueOf& value_of) const
-{
-    std::vector<Array> results;
-    const formula::Lookup lookup = [&](std::string_view name) -> const Array* {
-        const auto operand = step_names_.resolve(step, name);
-        return operand ? &value_of(*operand) : nullptr;
-    };
-    const auto is_of_use = [&](std::size_t size) {
-        return std::ranges::any_of(
-            arrays_, [&](const Array* array) { return array->size() == size || array->size() / 2 == size; });
-    };
-    try {
-        if (steps_[step].formula.empty())
-            return results;
-        for (const std::string& inner : formula::subexpressions(steps_[step].formula))
-            if (Array value = formula::evaluate(inner, lookup).value; is_of_use(value.size()))
-                results.push_back(std::move(value));
-    } catch (const formula::FormulaError&) { // its formula can't be computed: that is said where it is judged
-    }
-    return results;
+    return false;
 }
 
 bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compare.hpp"
+#include "evidence.hpp"
 #include "known_steps.hpp"
 #include "matching.hpp"
 #include "name_vocabulary.hpp"
@@ -118,8 +119,8 @@ protected:
     /// How many steps that MINE does not have a target follows from.
     std::size_t unknown_before(const Target& target);
 
-    /// True where a formula computes such numbers on the way to its value: from the reference's arrays, or also from MINE's own.
-    bool has_inner_result(const std::function<bool(const Array&)>& is_meant, bool from_mine);
+    /// True where a formula computes an array's numbers on the way to its value, from the reference's arrays or from MINE's own.
+    bool is_inside_a_step(const Array& array);
 
     /// MINE's own array of a step; nullptr where it has none.
     const Array* own(std::size_t step) const { return known_.own(step); }
@@ -152,10 +153,11 @@ protected:
 
     std::vector<Match> take_matches() { return std::move(matches_); }
 
-    const std::vector<Step>& steps_;
-    const std::vector<Target> targets_;
-    const formula::StepNames step_names_;
     const MyGraph& graph_;
+    Evidence& evidence_;
+    const std::vector<Step>& steps_;
+    const std::vector<Target>& targets_;
+    const formula::StepNames& step_names_;
     const std::vector<std::string>& names_;
     const bool in_order_;
     const Hypothesis& hypothesis_;
@@ -171,37 +173,18 @@ private:
 
     std::vector<std::vector<std::string>> axes_before(std::size_t i) const;
 
-    /// Numbers whose target is looked for, and how near it has to be.
-    struct Sought {
-        const Array& numbers;
-        double near, length = length_of(numbers);
-        bool can_be(double of_length) const { return can_be_as_near(near, length, of_length); }
-    };
-
     /// The target that an array is nearest to, if it is near enough.
-    /// @param numbers_of  what a target has, of what is sought; nothing where it can't be the one
-    template <class NumbersOf>
-    std::optional<Placed> nearest(std::size_t i, const NumbersOf& numbers_of);
+    /// @param fit_to  how an array has the numbers of a target
+    template <class FitTo>
+    std::optional<Placed> nearest(std::size_t i, double near, const FitTo& fit_to);
 
-    /// The same of other numbers in an array's place.
-    /// @param telling  how many of them tell something
-    template <class NumbersOf>
-    std::optional<Placed> nearest(std::size_t i, const Array& numbers, std::size_t telling,
-                                  const NumbersOf& numbers_of);
-
-    /// What a target would have.
+    /// The same of numbers in an array's place.
+    /// @param telling   how many of them tell something
     /// @param value_of  from the number of a step to a pointer to its array; nullptr where it has none
     template <class ValueOf>
-    static auto having(const ValueOf& value_of)
-    {
-        return [value_of](const Target& target, const Sought& sought) {
-            auto value = stacked(target, value_of);
-            return value && sought.can_be(length_of(*value)) ? value : std::nullopt;
-        };
-    }
+    std::optional<Placed> nearest_of(std::size_t i, const Array& numbers, std::size_t telling, const ValueOf& value_of);
 
-    /// How near so few numbers have to be to a step's that hardly any other step's are so by chance.
-    double near_by_chance(std::size_t numbers) const;
+    double near_of(std::size_t i, std::size_t telling) const;
 
     /// True for what one user adds to a gradient that can be wrong: an array with these numbers can be that gradient, without
     /// what the others add.
@@ -217,9 +200,6 @@ private:
     void place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts,
                bool replaces = false);
 
-    template <class ValueOf>
-    std::vector<Array> inner_results_of(std::size_t step, const ValueOf& value_of) const;
-
     std::vector<Match::Part> parts_of(std::size_t i, const Placed& placed, bool with_copies = false) const;
 
     /// What each softmax is taken of, by step, with the largest number of each row at zero.
@@ -232,12 +212,12 @@ private:
     std::vector<Match> matches_;
     std::map<std::string, std::vector<std::size_t>, std::less<>> steps_of_; ///< that arrays stand for, by their names
     std::set<std::string, std::less<>> wrong_claims_;
-    std::set<std::size_t> wrongly_claimed_;                             ///< the steps that those by name stand for
-    std::map<const Target*, std::set<std::size_t>> sources_;            ///< known_before()
-    std::map<std::size_t, std::vector<Array>> inner_results_;           ///< by step, as the reference has them
-    std::map<std::size_t, std::vector<Array>> following_inner_results_; ///< as they follow from MINE's own arrays
-    std::set<std::size_t> innocent_;                                    ///< steps that something right follows from
-    std::optional<std::map<std::size_t, Array>> scores_;                ///< all_scores(), once they were asked for
+    std::set<std::size_t> wrongly_claimed_;                  ///< the steps that those by name stand for
+    std::map<const Target*, std::set<std::size_t>> sources_; ///< known_before()
+    std::map<std::size_t, std::vector<Array>>
+        following_inner_results_;                        ///< by step, as they follow from MINE's own arrays
+    std::set<std::size_t> innocent_;                     ///< steps that something right follows from
+    std::optional<std::map<std::size_t, Array>> scores_; ///< all_scores(), once they were asked for
 };
 
 /// True for what one user of a step adds to its gradient.
