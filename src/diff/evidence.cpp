@@ -101,7 +101,7 @@ bool Evidence::is_taken_from(const std::string& name, const std::string& whole)
            once(is_taken_from_, std::pair(name, whole), [&] { return has_numbers_of(*part, *all); });
 }
 
-const std::optional<Fit>& Evidence::fit(const Array& array, const Target& target, double near)
+const std::optional<Fit>& Evidence::fit(const Array& array, const StepSet& target, double near)
 {
     const auto [at, is_new] = fits_.try_emplace({&array, &target});
     if (is_new && can_be_as_near(near, length_of(array), target.length)) {

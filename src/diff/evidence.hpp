@@ -29,7 +29,7 @@ public:
     const std::vector<Step>& steps() const { return steps_; }
     const ArrayViews& mine() const { return mine_; }
     const formula::StepNames& names() const { return names_; }
-    const std::vector<Target>& targets() const { return targets_; }
+    const std::vector<StepSet>& targets() const { return targets_; }
     const AllowedKeys& allowed() const { return allowed_; }
 
     /// MINE's array of a name; nullptr where it has none.
@@ -52,7 +52,7 @@ public:
     bool is_taken_from(const std::string& name, const std::string& whole);
 
     /// The layout in which an array is nearest to the reference's numbers of a target; nothing where none is near.
-    const std::optional<Fit>& fit(const Array& array, const Target& target, double near);
+    const std::optional<Fit>& fit(const Array& array, const StepSet& target, double near);
 
     /// What the formula of a step computes on the way to its value, as far as MINE can have it by its size.
     const std::vector<Array>& inner_results(std::size_t step);
@@ -84,14 +84,14 @@ private:
     const std::vector<Step>& steps_;
     const ArrayViews& mine_;
     const formula::StepNames names_;
-    const std::vector<Target> targets_;
+    const std::vector<StepSet> targets_;
     const AllowedKeys allowed_;
     std::set<std::size_t> sizes_;                          ///< that MINE's arrays have, and halves of these
     std::optional<Rows> rows_;                             ///< once they were asked for
     std::vector<std::optional<std::vector<Array>>> inner_; ///< by step, the same
     std::map<std::string, bool> is_whole_, has_rows_;
     std::map<std::pair<std::string, std::string>, bool> is_taken_from_;
-    std::map<std::pair<const Array*, const Target*>, std::optional<Fit>> fits_;
+    std::map<std::pair<const Array*, const StepSet*>, std::optional<Fit>> fits_;
 };
 
 } // namespace attn::diff

@@ -143,12 +143,14 @@ Explained::Names Explained::right()
 
 Explained::Names Explained::doubted_by(const std::string& name)
 {
+    Names doubted;
     const Reason reason = reason_of(name);
     if (reason == Reason::rows || (reason == Reason::mask && !evidence_.allowed().say(*evidence_.array(name))))
-        return {name}; // other rows, or other keys, can be missing
-    Names doubted = beside_repeated(name);
-    if (!doubted.empty() && !is_needed(name))
-        return doubted.insert(name), doubted;
+        doubted.insert(name); // other rows, or other keys, can be missing
+    if (Names beside = beside_repeated(name); !beside.empty() && !is_needed(name)) {
+        doubted.insert(name);
+        doubted.merge(beside);
+    }
     const auto i = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
     if (i < names_.size() && is_placed(i) && !evidence_.is_right(name) && has_other_sources(i))
         for (const std::string& one : before(name))
@@ -179,7 +181,7 @@ Explained::Names Explained::beside_repeated(const std::string& name) const
 
 bool Explained::has_other_sources(std::size_t i)
 {
-    const Target& target = *placed(i).target;
+    const StepSet& target = *placed(i).target;
     const std::set<std::size_t> read = steps_before(i);
     const auto is_read = [&](std::size_t step) { return read.contains(step); };
     const std::string scope = module_of(target.first());

@@ -39,7 +39,7 @@ Placement::Placement(const Recording& reference, const ArrayViews& mine, const M
         meanings_.push_back(has_gradients_ ? gradient_name(name).value_or(name) : name);
     }
     const std::size_t result = steps_.empty() ? 0 : result_of(reference);
-    for (const Target& target : targets_)
+    for (const StepSet& target : targets_)
         if (target.steps.size() == 1 && target.first() == result && !has_gradients_)
             result_ = &target;
 }
@@ -76,7 +76,7 @@ bool Placement::is_the_result(std::size_t i) const
     return names_.size() == 1 && result_ != nullptr && !is_taken(*result_) && result_->size == arrays_[i]->size();
 }
 
-bool Placement::fits(std::size_t i, const Target& target) const
+bool Placement::fits(std::size_t i, const StepSet& target) const
 {
     if (reserved_ != nullptr && (&target == result_) != (reserved_->values == arrays_[i]->values))
         return false;
@@ -84,24 +84,24 @@ bool Placement::fits(std::size_t i, const Target& target) const
            (!says_gradient(i) || target.text.starts_with(formula::gradient_scope)) && !is_overwritten_sum(target);
 }
 
-bool Placement::can_be_masked(std::size_t i, const Target& target) const
+bool Placement::can_be_masked(std::size_t i, const StepSet& target) const
 {
-    const auto has_mask = [&](const Target& other) { return other.is_masked && other.size == target.size; };
+    const auto has_mask = [&](const StepSet& other) { return other.is_masked && other.size == target.size; };
     return !is_masked(*arrays_[i]) || target.is_masked || std::ranges::none_of(targets_, has_mask);
 }
 
-bool Placement::is_overwritten_sum(const Target& target) const
+bool Placement::is_overwritten_sum(const StepSet& target) const
 {
     const auto step =
         is_contribution(target) ? step_names_.find(target.text.substr(0, target.text.find(".from."))) : std::nullopt;
     return step && !innocent_.contains(*step);
 }
 
-std::optional<Placed> Placement::placed_at(const Target& target, std::size_t i)
+std::optional<Meaning> Placement::placed_at(const StepSet& target, std::size_t i)
 {
     const auto value = stacked(target, [&](std::size_t step) { return &known_.value(step); });
     const auto fit = best_fit(*arrays_[i], target, *value, axes_before(i));
-    return fit ? std::optional(Placed{&target, *fit}) : std::nullopt;
+    return fit ? std::optional(Meaning{&target, *fit}) : std::nullopt;
 }
 
 /// The axes of the placed arrays that one was computed from, in their order there.
@@ -123,27 +123,27 @@ std::vector<std::vector<std::string>> Placement::axes_before(std::size_t i) cons
 }
 
 template <class FitTo>
-std::optional<Placed> Placement::nearest(std::size_t i, double near, const FitTo& fit_to)
+std::optional<Meaning> Placement::nearest(std::size_t i, double near, const FitTo& fit_to)
 {
-    std::optional<Placed> best;
+    std::optional<Meaning> best;
     constexpr double operations = 10; // names are looked at only where sizes are the same
     spend(operations * static_cast<double>(targets_.size()));
-    for (const Target& target : targets_) {
+    for (const StepSet& target : targets_) {
         if (!fits(i, target))
             continue;
         const std::optional<Fit> fit = fit_to(target);
         if (fit && fit->distance <= near && (!best || is_better({&target, *fit}, *best, i)))
-            best = Placed{&target, *fit};
+            best = Meaning{&target, *fit};
     }
     return best;
 }
 
 template <class ValueOf>
-std::optional<Placed> Placement::nearest_of(std::size_t i, const Array& numbers, std::size_t telling,
-                                            const ValueOf& value_of)
+std::optional<Meaning> Placement::nearest_of(std::size_t i, const Array& numbers, std::size_t telling,
+                                             const ValueOf& value_of)
 {
     const double near = near_of(i, telling), length = length_of(numbers);
-    return nearest(i, near, [&](const Target& target) -> std::optional<Fit> {
+    return nearest(i, near, [&](const StepSet& target) -> std::optional<Fit> {
         const auto value = stacked(target, value_of);
         const bool can_be = value && can_be_as_near(near, length, length_of(*value));
         return can_be ? best_fit(numbers, target, *value) : std::nullopt;
@@ -158,20 +158,20 @@ double Placement::near_of(std::size_t i, std::size_t telling) const
                     std::pow(unlikely / static_cast<double>(targets_.size()), 1 / static_cast<double>(telling)));
 }
 
-std::optional<Placed> Placement::nearest_right(std::size_t i)
+std::optional<Meaning> Placement::nearest_right(std::size_t i)
 {
     const Array& array = *arrays_[i];
     const double near = near_of(i, array.size());
-    return nearest(i, near, [&](const Target& target) { return evidence_.fit(array, target, near); });
+    return nearest(i, near, [&](const StepSet& target) { return evidence_.fit(array, target, near); });
 }
 
-std::optional<Placed> Placement::nearest_following(std::size_t i)
+std::optional<Meaning> Placement::nearest_following(std::size_t i)
 {
     const auto value_of = [this](std::size_t step) { return known_.differs(step) ? &known_.value(step) : nullptr; };
     return nearest_of(i, *arrays_[i], arrays_[i]->size(), value_of);
 }
 
-std::optional<Placed> Placement::nearest_mistaken(std::size_t i)
+std::optional<Meaning> Placement::nearest_mistaken(std::size_t i)
 {
     if (hypothesis_.mistaken.empty())
         return std::nullopt;
@@ -181,7 +181,7 @@ std::optional<Placed> Placement::nearest_mistaken(std::size_t i)
     });
 }
 
-std::optional<Placed> Placement::nearest_shifted(std::size_t i)
+std::optional<Meaning> Placement::nearest_shifted(std::size_t i)
 {
     if (!scores_)
         scores_ = all_scores();
@@ -220,7 +220,7 @@ std::set<std::size_t> Placement::steps_before(std::size_t i) const
     return steps;
 }
 
-Placement::ReadDistance Placement::distance_by_reads(std::size_t i, const Target& target)
+Placement::ReadDistance Placement::distance_by_reads(std::size_t i, const StepSet& target)
 {
     if (!graph_.knows_reads())
         return {};
@@ -236,7 +236,7 @@ Placement::ReadDistance Placement::distance_by_reads(std::size_t i, const Target
     return distance;
 }
 
-bool Placement::has_missing_source(std::size_t i, const Target& target)
+bool Placement::has_missing_source(std::size_t i, const StepSet& target)
 {
     const std::set<std::size_t> read = steps_before(i);
     const auto is_read = [&](std::size_t step) { return read.contains(step); };
@@ -246,7 +246,7 @@ bool Placement::has_missing_source(std::size_t i, const Target& target)
     });
 }
 
-const std::set<std::size_t>& Placement::known_before(const Target& target)
+const std::set<std::size_t>& Placement::known_before(const StepSet& target)
 {
     std::set<std::size_t>& sources = sources_[&target];
     if (sources.empty()) {
@@ -256,7 +256,7 @@ const std::set<std::size_t>& Placement::known_before(const Target& target)
     return sources;
 }
 
-std::size_t Placement::unknown_before(const Target& target)
+std::size_t Placement::unknown_before(const StepSet& target)
 {
     const auto steps =
         known_.all_before(target.steps, [this](std::size_t step) { return known_.own(step) != nullptr; });
@@ -284,7 +284,7 @@ bool Placement::is_inside_a_step(const Array& array)
     return false;
 }
 
-bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
+bool Placement::is_better(const Meaning& one, const Meaning& other, std::size_t i)
 {
     if (one.target->is_masked != other.target->is_masked)
         return !one.target->is_masked;
@@ -293,7 +293,7 @@ bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
         return false;
     if (other.fit.distance > as_near * one.fit.distance + rounding)
         return true;
-    const auto is_split = [&](const Placed& placed) { // an axis of the target is two of the array's
+    const auto is_split = [&](const Meaning& placed) { // an axis of the target is two of the array's
         const auto axes = [](const Shape& shape) {
             return std::ranges::count_if(shape, [](auto size) { return size > 1; });
         };
@@ -303,7 +303,7 @@ bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
         return is_split(other);
     // Of one token, the context is the value: two arrays have the same numbers there.
     const bool are_distinct = std::abs(one.fit.distance - other.fit.distance) > rounding;
-    const auto merits = [&](const Target& target) {
+    const auto merits = [&](const StepSet& target) {
         return std::pair(are_distinct && is_copied(target, i), !is_taken(target));
     };
     const std::size_t mine = distance_by_reads(i, *one.target).all(),
@@ -311,7 +311,7 @@ bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
     return mine != others ? mine < others : merits(*one.target) > merits(*other.target);
 }
 
-bool Placement::is_copied(const Target& target, std::size_t i) const
+bool Placement::is_copied(const StepSet& target, std::size_t i) const
 {
     const auto sorted = [](std::vector<double> values) {
         const auto is_before = [](double a, double b) { return std::strong_order(a, b) < 0; }; // NaN, too
@@ -322,7 +322,7 @@ bool Placement::is_copied(const Target& target, std::size_t i) const
     return own && sorted(own->values) == sorted(arrays_[i]->values);
 }
 
-bool Placement::is_taken(const Target& target) const
+bool Placement::is_taken(const StepSet& target) const
 {
     return std::ranges::any_of(target.steps, [&](std::size_t step) { return known_.own(step) != nullptr; });
 }
@@ -358,13 +358,13 @@ void Placement::unknow(std::size_t step)
     following_inner_results_.erase(following_inner_results_.lower_bound(step), following_inner_results_.end());
 }
 
-void Placement::place(std::size_t i, const std::optional<Placed>& placed, std::string_view how, bool replaces)
+void Placement::place(std::size_t i, const std::optional<Meaning>& placed, std::string_view how, bool replaces)
 {
     if (placed)
         place(i, *placed, how, parts_of(i, *placed, replaces), replaces);
 }
 
-void Placement::place_shifted(std::size_t i, const Placed& placed)
+void Placement::place_shifted(std::size_t i, const Meaning& placed)
 {
     std::vector<Match::Part> parts = parts_of(i, placed);
     for (Match::Part& part : parts)
@@ -372,7 +372,7 @@ void Placement::place_shifted(std::size_t i, const Placed& placed)
     place(i, placed, "by its numbers, but for a shift of each row", std::move(parts));
 }
 
-void Placement::place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts,
+void Placement::place(std::size_t i, const Meaning& placed, std::string_view how, std::vector<Match::Part> parts,
                       bool replaces)
 {
     ++changes_;
@@ -395,11 +395,11 @@ void Placement::place(std::size_t i, const Placed& placed, std::string_view how,
     }
 }
 
-std::vector<Match::Part> Placement::parts_of(std::size_t i, const Placed& placed, bool with_copies) const
+std::vector<Match::Part> Placement::parts_of(std::size_t i, const Meaning& placed, bool with_copies) const
 {
     std::vector<Match::Part> parts;
     const Array whole = in_target_layout(*arrays_[i], placed.fit);
-    const Target& target = *placed.target;
+    const StepSet& target = *placed.target;
     const std::size_t size = target.size / target.steps.size();
     for (std::size_t part = 0; part < target.steps.size(); ++part) {
         const auto begin = whole.values.begin() + static_cast<std::ptrdiff_t>(part * size);
@@ -450,6 +450,6 @@ void Placement::look_for_contributions()
         innocent_.insert(step);
 }
 
-bool is_contribution(const Target& target) { return target.text.find(".from.") != std::string::npos; }
+bool is_contribution(const StepSet& target) { return target.text.find(".from.") != std::string::npos; }
 
 } // namespace attn::diff

@@ -72,7 +72,7 @@ private:
     }
 
     /// What has the numbers of a step exactly comes first: the mean of the squares is near the variance, and another array is it.
-    void explain(std::size_t i, const std::optional<Placed>& found, bool is_exact)
+    void explain(std::size_t i, const std::optional<Meaning>& found, bool is_exact)
     {
         if (!found)
             return;
@@ -184,7 +184,7 @@ private:
     /// Takes a wrong array for the step that it was meant to be, if there is one.
     void mean(std::size_t i)
     {
-        std::vector<Meaning> meanings = meanings_of(i);
+        std::vector<Choice> meanings = meanings_of(i);
         const bool is_known = !meanings.empty() && meanings.front().followers > 0;
         const bool is_computed = !steps_before(i).empty();
         if (fault_.empty() && (is_known || is_computed || AllowedKeys::is_mask(*arrays_[i]))) {
@@ -205,7 +205,7 @@ private:
 
     /// A step that a wrong array can have been meant to be.
     struct Candidate {
-        const Target* target;
+        const StepSet* target;
         ReadDistance by_reads;
         std::size_t words; ///< of the array's name
 
@@ -220,7 +220,7 @@ private:
             return candidates;
         const std::set<std::size_t> never = innocent();
         const auto is_innocent = [&](std::size_t step) { return never.contains(step); };
-        for (const Target& target : targets_)
+        for (const StepSet& target : targets_)
             if (fits(i, target) && can_be_masked(i, target) && (!is_taken(target) || are_read(target, i)) &&
                 can_be_computed(target, i) && !std::ranges::all_of(target.steps, is_innocent))
                 candidates.push_back(
@@ -230,23 +230,23 @@ private:
     }
 
     /// True for what a formula gives, and for an input that MINE computes, as from ids; weights are not computed.
-    bool can_be_computed(const Target& target, std::size_t i) const
+    bool can_be_computed(const StepSet& target, std::size_t i) const
     {
         const Step& step = steps_[target.first()];
         return !step.formula.empty() || are_read(target, i) ||
                (!is_map(target) && step.axes.size() > 1 && !graph_.reads(names_[i]).empty());
     }
 
-    struct Meaning {
+    struct Choice {
         Candidate candidate;
-        Placed placed;
+        Meaning placed;
         std::size_t followers; ///< how many of the next arrays would follow from it
     };
 
     /// The best first.
-    std::vector<Meaning> meanings_of(std::size_t i)
+    std::vector<Choice> meanings_of(std::size_t i)
     {
-        std::vector<Meaning> meanings;
+        std::vector<Choice> meanings;
         const std::vector<std::size_t> readers = first_readers(i);
         std::optional<std::tuple<std::size_t, double>> best; // of one that all readers follow from
         for (const Candidate& candidate : candidates_for(i)) {
@@ -255,13 +255,13 @@ private:
             const auto placed = placed_at(*candidate.target, i);
             if (!placed)
                 continue;
-            const Meaning meaning{candidate, *placed, followers_of(i, *placed, readers)};
+            const Choice meaning{candidate, *placed, followers_of(i, *placed, readers)};
             if (meaning.followers == readers.size() && !readers.empty() && !best)
                 best = candidate.rank();
             if (meaning.followers > 0 || !is_taken(*candidate.target))
                 meanings.push_back(meaning);
         }
-        std::ranges::stable_sort(meanings, {}, [](const Meaning& meaning) {
+        std::ranges::stable_sort(meanings, {}, [](const Choice& meaning) {
             return std::tuple(-static_cast<double>(meaning.followers), meaning.candidate.rank(),
                               meaning.placed.fit.distance);
         });
@@ -269,29 +269,29 @@ private:
     }
 
     /// True for steps that an array was computed from, which it can be once more, changed, as after dropout.
-    bool are_read(const Target& target, std::size_t i) const
+    bool are_read(const StepSet& target, std::size_t i) const
     {
         const std::set<std::size_t> read = steps_before(i);
         return std::ranges::all_of(target.steps, [&](std::size_t step) { return read.contains(step); });
     }
 
-    void take(std::size_t i, const Placed& placed)
+    void take(std::size_t i, const Meaning& placed)
     {
         place(i, placed, "by what follows from it", true);
         has_meaning_ = true;
     }
 
     /// Tries an array together with an earlier one that nothing followed from alone, as where queries and keys are both wrong.
-    bool mean_together(std::size_t i, const std::vector<Meaning>& meanings)
+    bool mean_together(std::size_t i, const std::vector<Choice>& meanings)
     {
         const bool had_meaning = has_meaning_;
         for (const auto& [other, others] : open_) {
             const auto reader = common_reader(i, other);
             if (!reader)
                 continue;
-            for (const Meaning& theirs : others) {
+            for (const Choice& theirs : others) {
                 take(other, theirs.placed);
-                for (const Meaning& mine : meanings) {
+                for (const Choice& mine : meanings) {
                     if (mine.placed.target == theirs.placed.target)
                         continue;
                     take(i, mine.placed);
@@ -341,11 +341,11 @@ private:
 
     /// The first of the arrays that one was computed from that stands for steps which a target is not computed from, and that nothing
     /// right is computed from, either: it has another array's numbers.
-    std::optional<std::string> foreign_read(std::size_t i, const Target& target)
+    std::optional<std::string> foreign_read(std::size_t i, const StepSet& target)
     {
         if (!has_missing_source(i, target))
             return std::nullopt; // a call is given more than it uses
-        const auto has_source_in = [&](const Target& of, const std::string& name) {
+        const auto has_source_in = [&](const StepSet& of, const std::string& name) {
             const std::set<std::size_t>& sources = known_before(of);
             return std::ranges::any_of(steps_of(name), [&](std::size_t step) { return sources.contains(step); });
         };
@@ -370,7 +370,7 @@ private:
     bool follows(std::size_t i, const std::vector<std::size_t>& from)
     {
         const double near = near_enough(*arrays_[i]);
-        return std::ranges::any_of(targets_, [&](const Target& target) {
+        return std::ranges::any_of(targets_, [&](const StepSet& target) {
             const std::set<std::size_t>& sources = known_before(target);
             const auto is_source = [&](std::size_t step) { return sources.contains(step) && step != target.first(); };
             if (!fits(i, target) || is_taken(target) || !std::ranges::all_of(from, is_source) ||
@@ -397,7 +397,7 @@ private:
     }
 
     /// How many of some readers would follow from an array if it were that step.
-    std::size_t followers_of(std::size_t i, const Placed& placed, const std::vector<std::size_t>& readers)
+    std::size_t followers_of(std::size_t i, const Meaning& placed, const std::vector<std::size_t>& readers)
     {
         place(i, placed, "", true);
         const auto follow = std::ranges::count_if(
@@ -409,11 +409,11 @@ private:
     std::set<std::size_t> exact_;                            ///< steps whose numbers an array has
     const double least_left_ = current_budget()->left() / 2; ///< of the budget, so that all can be judged
     std::set<std::size_t> given_up_;                         ///< arrays that no step was found for
-    std::map<std::size_t, std::vector<Meaning>> open_;       ///< those that can be known with another one
+    std::map<std::size_t, std::vector<Choice>> open_;        ///< those that can be known with another one
     std::string fault_;
     std::optional<std::string> my_result_;
-    bool has_meaning_ = false;                             ///< some wrong array is a step, since others follow from it
-    std::optional<std::pair<std::size_t, Placed>> likely_; ///< the first wrong array, and what it is most like, else
+    bool has_meaning_ = false;                              ///< some wrong array is a step, since others follow from it
+    std::optional<std::pair<std::size_t, Meaning>> likely_; ///< the first wrong array, and what it is most like, else
 };
 
 } // namespace
