@@ -16,9 +16,9 @@ namespace {
 using Names = std::set<std::string, std::less<>>;
 
 /// MINE's graph, and which of its arrays are explained.
-class Explained {
+class Ancestry {
 public:
-    explicit Explained(const Diff::World& world)
+    explicit Ancestry(const Diff::World& world)
         : graph_(world.mine->graph()),
           names_(world.claims.explained),
           right_(world.claims.right),
@@ -97,16 +97,16 @@ void blame(Diff& diff)
     const StepDiff* first = diff.first_wrong();
     if (first == nullptr || !first->origin || !world.mine->graph().knows_reads())
         return;
-    const Explained explained(world);
+    const Ancestry ancestry(world);
     const std::string& proven = world.claims.fault;
     const std::string wrong =
-        proven.empty() ? explained.first_wrong(std::string(world.mine->name_of(first->mine))) : proven;
+        proven.empty() ? ancestry.first_wrong(std::string(world.mine->name_of(first->mine))) : proven;
     std::optional<Origin> origin = origin_of(origins, wrong);
     if (!origin)
         return; // a listing need not have all arrays
-    const Names open = explained.open_before(wrong);
+    const Names open = ancestry.open_before(wrong);
     if (open.size() > 1)
-        diff.between = Between{origin_of(origins, explained.last_right(open)), *origin};
+        diff.between = Between{origin_of(origins, ancestry.last_right(open)), *origin};
     diff.steps[static_cast<std::size_t>(first - diff.steps.data())].origin = std::move(origin);
 }
 

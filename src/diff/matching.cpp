@@ -54,7 +54,7 @@ private:
             if (used == hypothesis_.used_as.end())
                 continue;
             const std::size_t first = step_names_.find(used->second).value();
-            for (const Target& target : targets_)
+            for (const StepSet& target : targets_)
                 if (!is_placed(i) && target.first() == first && fits(i, target))
                     place(i, placed_at(target, i), "by its use");
         }
@@ -107,10 +107,10 @@ private:
     }
 
     /// The step whose name an array has.
-    std::optional<Placed> target_of_name(std::size_t i)
+    std::optional<Meaning> target_of_name(std::size_t i)
     {
         const auto step = step_of_name(i);
-        for (const Target& target : targets_)
+        for (const StepSet& target : targets_)
             if ((target.text == meanings_[i] || (step && target.steps == std::vector{*step})) &&
                 target.size == arrays_[i]->size() && !is_taken(target))
                 return placed_at(target, i);
@@ -125,7 +125,7 @@ private:
         if (const auto step = step_names_.find(meanings_[i]))
             return step;
         std::optional<std::size_t> only;
-        for (const Target& target : targets_) {
+        for (const StepSet& target : targets_) {
             if (target.steps.size() > 1 || is_contribution(target) || !is_summed(target) ||
                 words_in_common(meanings_[i], target.text) == 0)
                 continue;
@@ -137,7 +137,7 @@ private:
     }
 
     /// True for the gradient of a bias or a gain, which is summed over all tokens: its shape says what it is not.
-    static bool is_summed(const Target& target)
+    static bool is_summed(const StepSet& target)
     {
         return target.text.starts_with(formula::gradient_scope) &&
                (target.text.ends_with("bias") || target.text.ends_with("gain"));
@@ -152,11 +152,11 @@ private:
     }
 
     /// The last array is the result, where MINE has no other one for that.
-    std::optional<Placed> as_result(std::size_t i)
+    std::optional<Meaning> as_result(std::size_t i)
     {
         if (result_ == nullptr || i + 1 != names_.size() || !(in_order_ || names_.size() == 1))
             return std::nullopt;
-        const Target& result = *result_;
+        const StepSet& result = *result_;
         return fits(i, result) && !is_taken(result) ? placed_at(result, i) : std::nullopt;
     }
 
@@ -164,7 +164,7 @@ private:
     void turn_maps()
     {
         for (std::size_t i = 0; i < names_.size(); ++i) {
-            const Placed& at = placed(i);
+            const Meaning& at = placed(i);
             if (!is_map_gradient(at) || !is_square(*at.target))
                 continue;
             const std::optional<bool> others = are_maps_turned_but(i);
@@ -173,7 +173,7 @@ private:
         }
     }
 
-    static bool is_map_gradient(const Placed& placed)
+    static bool is_map_gradient(const Meaning& placed)
     {
         return placed.target != nullptr && is_map(*placed.target) &&
                placed.target->text.starts_with(formula::gradient_scope);
@@ -201,16 +201,16 @@ private:
 
     /// The step that a wrong array fits best. Nothing follows from the gradient of a weight, so that all others are right
     /// tells nothing of it: it is looked for even where no other array is to be guessed.
-    std::optional<Placed> best_guess(std::size_t i)
+    std::optional<Meaning> best_guess(std::size_t i)
     {
         if (!says_gradient(i) && has_gradients_ && !has_any(false))
             return has_any(true) ? only_gradient_left(i) : std::nullopt;
         if (!says_gradient(i) && !hypothesis_.guesses)
             return std::nullopt;
-        std::vector<std::pair<double, Placed>> candidates;
+        std::vector<std::pair<double, Meaning>> candidates;
         const std::set<std::size_t> never = innocent();
         const auto is_innocent = [&](std::size_t step) { return never.contains(step); };
-        for (const Target& target : targets_)
+        for (const StepSet& target : targets_)
             if (can_be_meant(i, target) && !std::ranges::all_of(target.steps, is_innocent))
                 if (const auto placed = placed_at(target, i))
                     candidates.emplace_back(likelihood(i, *placed), *placed);
@@ -225,31 +225,31 @@ private:
     }
 
     /// True for a free target that a wrong array can have been meant to be, by all that its name and its place say.
-    bool can_be_meant(std::size_t i, const Target& target) const
+    bool can_be_meant(std::size_t i, const StepSet& target) const
     {
         return fits(i, target) && !is_taken(target) && !is_of_other_layer(names_[i], target.text) &&
                !is_outside_layers(i, target) && can_be_masked(i, target) &&
                (says_gradient(i) ? can_be_this_gradient(i, target) : can_be_this_step(i, target));
     }
 
-    bool can_be_this_gradient(std::size_t i, const Target& target) const
+    bool can_be_this_gradient(std::size_t i, const StepSet& target) const
     {
         return words_in_common(meanings_[i], target.text) > 0 &&
                (hypothesis_.guesses || is_gradient_of_input(target) || begins_with(i, target));
     }
 
-    bool can_be_this_step(std::size_t i, const Target& target) const
+    bool can_be_this_step(std::size_t i, const StepSet& target) const
     {
         return !steps_[target.first()].formula.empty() && (!is_ordered() || is_between_neighbours(i, target));
     }
 
     /// The gradient of an input or a weight that an array can be which is not called one: the only one of its size
     /// that MINE does not have, where all else that MINE has are gradients. A weight that has been trained on is none.
-    std::optional<Placed> only_gradient_left(std::size_t i)
+    std::optional<Meaning> only_gradient_left(std::size_t i)
     {
         constexpr double trained_on = 0.5; // of the weight before
-        std::optional<Placed> only;
-        for (const Target& target : targets_) {
+        std::optional<Meaning> only;
+        for (const StepSet& target : targets_) {
             if (!fits(i, target) || !is_gradient_of_input(target) || is_taken(target))
                 continue;
             const std::size_t of =
@@ -265,7 +265,7 @@ private:
     }
 
     /// True for the gradient of a weight or an input.
-    bool is_gradient_of_input(const Target& target) const
+    bool is_gradient_of_input(const StepSet& target) const
     {
         const std::string& path = steps_[target.first()].path;
         const auto of = path.starts_with(formula::gradient_scope)
@@ -275,7 +275,7 @@ private:
     }
 
     /// True for the first gradient of MINE, and a target that all gradients begin from.
-    bool begins_with(std::size_t i, const Target& target) const
+    bool begins_with(std::size_t i, const StepSet& target) const
     {
         const auto first = std::ranges::find_if(
             meanings_, [](const std::string& meaning) { return meaning.starts_with(formula::gradient_scope); });
@@ -293,7 +293,7 @@ private:
     }
 
     /// True for a step outside the layers, where the array's name says which layer it is of.
-    bool is_outside_layers(std::size_t i, const Target& target) const
+    bool is_outside_layers(std::size_t i, const StepSet& target) const
     {
         return has_layers_ && !is_in_layer(target.text) && says_layer(names_[i]);
     }
@@ -313,10 +313,10 @@ private:
     }
 
     /// How well an array stands for a target by its name, its place, and how near it is.
-    double likelihood(std::size_t i, const Placed& placed) const
+    double likelihood(std::size_t i, const Meaning& placed) const
     {
         constexpr double of_word = 2, of_place = 1, of_shape = 0.5;
-        const Target& target = *placed.target;
+        const StepSet& target = *placed.target;
         double score = 1 / (1 + placed.fit.distance);
         score += of_word * static_cast<double>(words_in_common(meanings_[i], target.text));
         if (target.shape == arrays_[i]->shape)
@@ -327,7 +327,7 @@ private:
     }
 
     /// True where a target comes after the arrays that MINE has before this one, and before those after it.
-    bool is_between_neighbours(std::size_t i, const Target& target) const
+    bool is_between_neighbours(std::size_t i, const StepSet& target) const
     {
         for (std::size_t k = 0; k < names_.size(); ++k)
             if (is_placed(k) && k != i && (placed(k).target->first() < target.first()) != (k < i))
@@ -336,7 +336,7 @@ private:
     }
 
     /// How many of the arrays after it would be right for what MINE has before them.
-    std::size_t followers_of(std::size_t i, const Placed& placed)
+    std::size_t followers_of(std::size_t i, const Meaning& placed)
     {
         place(i, placed, "");
         std::size_t asked = 0, follow = 0;

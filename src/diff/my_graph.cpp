@@ -1,5 +1,7 @@
 #include "my_graph.hpp"
 
+#include "evidence.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -27,6 +29,13 @@ const std::vector<std::string>& MyGraph::reads(std::string_view name) const
     static const std::vector<std::string> none;
     const auto found = reads_.find(name);
     return found == reads_.end() ? none : found->second;
+}
+
+Evidence& MyGraph::evidence(const Recording& reference, const ArrayViews& mine) const
+{
+    if (!evidence_ || &evidence_->steps() != &reference.steps)
+        evidence_ = std::make_shared<Evidence>(reference, mine);
+    return *evidence_;
 }
 
 } // namespace attn::diff

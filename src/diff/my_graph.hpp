@@ -5,12 +5,18 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace attn::diff {
+
+class Evidence;
+
+/// MINE's arrays by name, wherever they are.
+using ArrayViews = std::map<std::string, const Array*, std::less<>>;
 
 /// A step that a reference gets where MINE has its result for the last token alone.
 inline constexpr std::string_view last_token_path = "last_token";
@@ -54,11 +60,15 @@ public:
         return found;
     }
 
+    /// What the numbers of its arrays say beside a reference, found out once. All of these outlive the graph.
+    Evidence& evidence(const Recording& reference, const ArrayViews& mine) const;
+
 private:
     std::vector<std::string> order_;
     std::map<std::string, std::vector<std::string>, std::less<>> reads_;
     std::set<std::string, std::less<>> read_;
     bool knows_reads_ = false;
+    mutable std::shared_ptr<Evidence> evidence_; ///< once it was asked for
 };
 
 } // namespace attn::diff

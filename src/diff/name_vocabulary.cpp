@@ -135,16 +135,6 @@ bool has(const WordTable& table, std::string_view step, std::string_view word)
     return words != table.end() && std::ranges::find(words->second, word) != words->second.end();
 }
 
-/// Queries, keys and values, and the words for each of them and for their maps.
-struct Role {
-    std::string_view one, many;
-    std::string_view words[7];
-};
-
-constexpr Role roles[] = {{"query", "queries", {"q", "query", "queries", "xq", "wq", "bq"}},
-                          {"key", "keys", {"k", "key", "keys", "xk", "wk", "bk"}},
-                          {"value", "values", {"v", "value", "values", "val", "xv", "wv", "bv"}}};
-
 bool is_word_of(std::size_t role, std::string_view word)
 {
     return std::ranges::find(roles[role].words, word) != std::end(roles[role].words);

@@ -8,6 +8,16 @@
 /// What the words of an array's name say.
 namespace attn::diff {
 
+/// Queries, keys and values, and the words for each of them and for their maps.
+struct Role {
+    std::string_view one, many;
+    std::string_view words[7];
+};
+
+inline constexpr Role roles[] = {{"query", "queries", {"q", "query", "queries", "xq", "wq", "bq"}},
+                                 {"key", "keys", {"k", "key", "keys", "xk", "wk", "bk"}},
+                                 {"value", "values", {"v", "value", "values", "val", "xv", "wv", "bv"}}};
+
 /// How many words of an array's name are ones that programs have for a step: att for scores, fc1 for hidden.
 std::size_t words_in_common(std::string_view name, std::string_view step);
 

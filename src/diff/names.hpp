@@ -15,9 +15,6 @@
 
 namespace attn::diff {
 
-/// MINE's arrays by name, wherever they are.
-using ArrayViews = std::map<std::string, const Array*, std::less<>>;
-
 /// An array of MINE, or a part of one, that is said to be a step.
 struct Claim {
     std::size_t step = 0; ///< its number among Claims::steps

@@ -3,8 +3,6 @@
 #include "softmax.hpp"
 
 #include "attn/core/budget.hpp"
-#include "attn/formula/evaluate.hpp"
-#include "attn/formula/expression.hpp"
 
 #include <fmt/format.h>
 
@@ -23,10 +21,11 @@ constexpr double hardly_different = 1e-4;
 
 Placement::Placement(const Recording& reference, const ArrayViews& mine, const MyGraph& graph,
                      const std::vector<std::string>& names, const Hypothesis& hypothesis)
-    : steps_(reference.steps),
-      targets_(targets_of(reference.steps)),
-      step_names_(reference),
-      graph_(graph),
+    : graph_(graph),
+      evidence_(graph.evidence(reference, mine)),
+      steps_(evidence_.steps()),
+      targets_(evidence_.targets()),
+      step_names_(evidence_.names()),
       names_(names),
       in_order_(!graph.order().empty()),
       hypothesis_(hypothesis),
@@ -40,7 +39,7 @@ Placement::Placement(const Recording& reference, const ArrayViews& mine, const M
         meanings_.push_back(has_gradients_ ? gradient_name(name).value_or(name) : name);
     }
     const std::size_t result = steps_.empty() ? 0 : result_of(reference);
-    for (const Target& target : targets_)
+    for (const StepSet& target : targets_)
         if (target.steps.size() == 1 && target.first() == result && !has_gradients_)
             result_ = &target;
 }
@@ -77,7 +76,7 @@ bool Placement::is_the_result(std::size_t i) const
     return names_.size() == 1 && result_ != nullptr && !is_taken(*result_) && result_->size == arrays_[i]->size();
 }
 
-bool Placement::fits(std::size_t i, const Target& target) const
+bool Placement::fits(std::size_t i, const StepSet& target) const
 {
     if (reserved_ != nullptr && (&target == result_) != (reserved_->values == arrays_[i]->values))
         return false;
@@ -85,24 +84,24 @@ bool Placement::fits(std::size_t i, const Target& target) const
            (!says_gradient(i) || target.text.starts_with(formula::gradient_scope)) && !is_overwritten_sum(target);
 }
 
-bool Placement::can_be_masked(std::size_t i, const Target& target) const
+bool Placement::can_be_masked(std::size_t i, const StepSet& target) const
 {
-    const auto has_mask = [&](const Target& other) { return other.is_masked && other.size == target.size; };
+    const auto has_mask = [&](const StepSet& other) { return other.is_masked && other.size == target.size; };
     return !is_masked(*arrays_[i]) || target.is_masked || std::ranges::none_of(targets_, has_mask);
 }
 
-bool Placement::is_overwritten_sum(const Target& target) const
+bool Placement::is_overwritten_sum(const StepSet& target) const
 {
     const auto step =
         is_contribution(target) ? step_names_.find(target.text.substr(0, target.text.find(".from."))) : std::nullopt;
     return step && !innocent_.contains(*step);
 }
 
-std::optional<Placed> Placement::placed_at(const Target& target, std::size_t i)
+std::optional<Meaning> Placement::placed_at(const StepSet& target, std::size_t i)
 {
     const auto value = stacked(target, [&](std::size_t step) { return &known_.value(step); });
     const auto fit = best_fit(*arrays_[i], target, *value, axes_before(i));
-    return fit ? std::optional(Placed{&target, *fit}) : std::nullopt;
+    return fit ? std::optional(Meaning{&target, *fit}) : std::nullopt;
 }
 
 /// The axes of the placed arrays that one was computed from, in their order there.
@@ -123,62 +122,66 @@ std::vector<std::vector<std::string>> Placement::axes_before(std::size_t i) cons
     return axes;
 }
 
-template <class NumbersOf>
-std::optional<Placed> Placement::nearest(std::size_t i, const NumbersOf& numbers_of)
+template <class FitTo>
+std::optional<Meaning> Placement::nearest(std::size_t i, double near, const FitTo& fit_to)
 {
-    return nearest(i, *arrays_[i], arrays_[i]->size(), numbers_of);
-}
-
-template <class NumbersOf>
-std::optional<Placed> Placement::nearest(std::size_t i, const Array& numbers, std::size_t telling,
-                                         const NumbersOf& numbers_of)
-{
-    std::optional<Placed> best;
-    const Sought sought{numbers, std::min(near_enough(*arrays_[i]), near_by_chance(telling))};
+    std::optional<Meaning> best;
     constexpr double operations = 10; // names are looked at only where sizes are the same
     spend(operations * static_cast<double>(targets_.size()));
-    for (const Target& target : targets_) {
+    for (const StepSet& target : targets_) {
         if (!fits(i, target))
             continue;
-        const auto value = numbers_of(target, sought);
-        if (!value)
-            continue;
-        const auto fit = best_fit(numbers, target, *value);
-        if (fit && fit->distance <= sought.near && (!best || is_better({&target, *fit}, *best, i)))
-            best = Placed{&target, *fit};
+        const std::optional<Fit> fit = fit_to(target);
+        if (fit && fit->distance <= near && (!best || is_better({&target, *fit}, *best, i)))
+            best = Meaning{&target, *fit};
     }
     return best;
 }
 
-double Placement::near_by_chance(std::size_t numbers) const
+template <class ValueOf>
+std::optional<Meaning> Placement::nearest_of(std::size_t i, const Array& numbers, std::size_t telling,
+                                             const ValueOf& value_of)
 {
-    constexpr double unlikely = 1e-3;
-    return std::pow(unlikely / static_cast<double>(targets_.size()), 1 / static_cast<double>(numbers));
-}
-
-std::optional<Placed> Placement::nearest_right(std::size_t i)
-{
-    return nearest(i, [this](const Target& target, const Sought& sought) {
-        const auto value_of = [this](std::size_t step) { return &steps_[step].value; };
-        return sought.can_be(target.length) ? stacked(target, value_of) : std::nullopt;
+    const double near = near_of(i, telling), length = length_of(numbers);
+    return nearest(i, near, [&](const StepSet& target) -> std::optional<Fit> {
+        const auto value = stacked(target, value_of);
+        const bool can_be = value && can_be_as_near(near, length, length_of(*value));
+        return can_be ? best_fit(numbers, target, *value) : std::nullopt;
     });
 }
 
-std::optional<Placed> Placement::nearest_following(std::size_t i)
+/// So few numbers have to be so near to a step's that hardly any other step's are by chance.
+double Placement::near_of(std::size_t i, std::size_t telling) const
 {
-    return nearest(i,
-                   having([this](std::size_t step) { return known_.differs(step) ? &known_.value(step) : nullptr; }));
+    constexpr double unlikely = 1e-3;
+    return std::min(near_enough(*arrays_[i]),
+                    std::pow(unlikely / static_cast<double>(targets_.size()), 1 / static_cast<double>(telling)));
 }
 
-std::optional<Placed> Placement::nearest_mistaken(std::size_t i)
+std::optional<Meaning> Placement::nearest_right(std::size_t i)
 {
-    return nearest(i, having([this](std::size_t step) -> const Array* {
-                       const auto found = hypothesis_.mistaken.find(steps_[step].path);
-                       return found == hypothesis_.mistaken.end() ? nullptr : &found->second;
-                   }));
+    const Array& array = *arrays_[i];
+    const double near = near_of(i, array.size());
+    return nearest(i, near, [&](const StepSet& target) { return evidence_.fit(array, target, near); });
 }
 
-std::optional<Placed> Placement::nearest_shifted(std::size_t i)
+std::optional<Meaning> Placement::nearest_following(std::size_t i)
+{
+    const auto value_of = [this](std::size_t step) { return known_.differs(step) ? &known_.value(step) : nullptr; };
+    return nearest_of(i, *arrays_[i], arrays_[i]->size(), value_of);
+}
+
+std::optional<Meaning> Placement::nearest_mistaken(std::size_t i)
+{
+    if (hypothesis_.mistaken.empty())
+        return std::nullopt;
+    return nearest_of(i, *arrays_[i], arrays_[i]->size(), [this](std::size_t step) -> const Array* {
+        const auto found = hypothesis_.mistaken.find(steps_[step].path);
+        return found == hypothesis_.mistaken.end() ? nullptr : &found->second;
+    });
+}
+
+std::optional<Meaning> Placement::nearest_shifted(std::size_t i)
 {
     if (!scores_)
         scores_ = all_scores();
@@ -188,10 +191,10 @@ std::optional<Placed> Placement::nearest_shifted(std::size_t i)
     const auto finite = static_cast<std::size_t>(std::ranges::count_if(array.values, is_finite));
     if (scores_->empty() || finite <= rows)
         return std::nullopt; // of each row's largest nothing is left
-    return nearest(i, shifted(array), finite - rows, having([this](std::size_t step) {
-                       const auto scores = scores_->find(step);
-                       return scores != scores_->end() ? &scores->second : nullptr;
-                   }));
+    return nearest_of(i, shifted(array), finite - rows, [this](std::size_t step) -> const Array* {
+        const auto scores = scores_->find(step);
+        return scores != scores_->end() ? &scores->second : nullptr;
+    });
 }
 
 std::map<std::size_t, Array> Placement::all_scores()
@@ -217,7 +220,7 @@ std::set<std::size_t> Placement::steps_before(std::size_t i) const
     return steps;
 }
 
-Placement::ReadDistance Placement::distance_by_reads(std::size_t i, const Target& target)
+Placement::ReadDistance Placement::distance_by_reads(std::size_t i, const StepSet& target)
 {
     if (!graph_.knows_reads())
         return {};
@@ -233,7 +236,7 @@ Placement::ReadDistance Placement::distance_by_reads(std::size_t i, const Target
     return distance;
 }
 
-bool Placement::has_missing_source(std::size_t i, const Target& target)
+bool Placement::has_missing_source(std::size_t i, const StepSet& target)
 {
     const std::set<std::size_t> read = steps_before(i);
     const auto is_read = [&](std::size_t step) { return read.contains(step); };
@@ -243,7 +246,7 @@ bool Placement::has_missing_source(std::size_t i, const Target& target)
     });
 }
 
-const std::set<std::size_t>& Placement::known_before(const Target& target)
+const std::set<std::size_t>& Placement::known_before(const StepSet& target)
 {
     std::set<std::size_t>& sources = sources_[&target];
     if (sources.empty()) {
@@ -253,7 +256,7 @@ const std::set<std::size_t>& Placement::known_before(const Target& target)
     return sources;
 }
 
-std::size_t Placement::unknown_before(const Target& target)
+std::size_t Placement::unknown_before(const StepSet& target)
 {
     const auto steps =
         known_.all_before(target.steps, [this](std::size_t step) { return known_.own(step) != nullptr; });
@@ -261,46 +264,27 @@ std::size_t Placement::unknown_before(const Target& target)
         std::ranges::count_if(steps, [this](std::size_t step) { return !steps_[step].formula.empty(); }));
 }
 
-bool Placement::has_inner_result(const std::function<bool(const Array&)>& is_meant, bool from_mine)
+bool Placement::is_inside_a_step(const Array& array)
 {
-    const auto reference = [this](std::size_t i) -> const Array& { return steps_[i].value; };
-    const auto mine = [this](std::size_t i) -> const Array& { return known_.value(i); };
+    const auto is_it = [&, near = right_enough(array)](const Array& inner) {
+        return inner.size() == array.size() && relative_distance(array, inner) <= near;
+    };
+    if (evidence_.has_inner_result(is_it))
+        return true;
+    const auto value_of = [this](std::size_t i) -> const Array& { return known_.value(i); };
     for (std::size_t step = 0; step < steps_.size(); ++step) {
-        if (!inner_results_.contains(step))
-            inner_results_.emplace(step, inner_results_of(step, reference));
-        if (from_mine && known_.differs(step) && !following_inner_results_.contains(step))
-            following_inner_results_.emplace(step, inner_results_of(step, mine));
+        const auto has_its_size = [&](const Array& inner) { return inner.size() == array.size(); };
+        if (!known_.differs(step) || std::ranges::none_of(evidence_.inner_results(step), has_its_size))
+            continue;
+        if (!following_inner_results_.contains(step))
+            following_inner_results_.emplace(step, evidence_.inner_results_from(step, value_of));
+        if (std::ranges::any_of(following_inner_results_.at(step), is_it))
+            return true;
     }
-    const auto has_it = [&](const auto& by_step) {
-        return std::ranges::any_of(by_step, [&](const auto& one) { return std::ranges::any_of(one.second, is_meant); });
-    };
-    return has_it(inner_results_) || (from_mine && has_it(following_inner_results_));
+    return false;
 }
 
-template <class ValueOf>
-std::vector<Array> Placement::inner_results_of(std::size_t step, const ValueOf& value_of) const
-{
-    std::vector<Array> results;
-    const formula::Lookup lookup = [&](std::string_view name) -> const Array* {
-        const auto operand = step_names_.resolve(step, name);
-        return operand ? &value_of(*operand) : nullptr;
-    };
-    const auto is_of_use = [&](std::size_t size) {
-        return std::ranges::any_of(
-            arrays_, [&](const Array* array) { return array->size() == size || array->size() / 2 == size; });
-    };
-    try {
-        if (steps_[step].formula.empty())
-            return results;
-        for (const std::string& inner : formula::subexpressions(steps_[step].formula))
-            if (Array value = formula::evaluate(inner, lookup).value; is_of_use(value.size()))
-                results.push_back(std::move(value));
-    } catch (const formula::FormulaError&) { // its formula can't be computed: that is said where it is judged
-    }
-    return results;
-}
-
-bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
+bool Placement::is_better(const Meaning& one, const Meaning& other, std::size_t i)
 {
     if (one.target->is_masked != other.target->is_masked)
         return !one.target->is_masked;
@@ -309,7 +293,7 @@ bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
         return false;
     if (other.fit.distance > as_near * one.fit.distance + rounding)
         return true;
-    const auto is_split = [&](const Placed& placed) { // an axis of the target is two of the array's
+    const auto is_split = [&](const Meaning& placed) { // an axis of the target is two of the array's
         const auto axes = [](const Shape& shape) {
             return std::ranges::count_if(shape, [](auto size) { return size > 1; });
         };
@@ -319,7 +303,7 @@ bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
         return is_split(other);
     // Of one token, the context is the value: two arrays have the same numbers there.
     const bool are_distinct = std::abs(one.fit.distance - other.fit.distance) > rounding;
-    const auto merits = [&](const Target& target) {
+    const auto merits = [&](const StepSet& target) {
         return std::pair(are_distinct && is_copied(target, i), !is_taken(target));
     };
     const std::size_t mine = distance_by_reads(i, *one.target).all(),
@@ -327,7 +311,7 @@ bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
     return mine != others ? mine < others : merits(*one.target) > merits(*other.target);
 }
 
-bool Placement::is_copied(const Target& target, std::size_t i) const
+bool Placement::is_copied(const StepSet& target, std::size_t i) const
 {
     const auto sorted = [](std::vector<double> values) {
         const auto is_before = [](double a, double b) { return std::strong_order(a, b) < 0; }; // NaN, too
@@ -338,7 +322,7 @@ bool Placement::is_copied(const Target& target, std::size_t i) const
     return own && sorted(own->values) == sorted(arrays_[i]->values);
 }
 
-bool Placement::is_taken(const Target& target) const
+bool Placement::is_taken(const StepSet& target) const
 {
     return std::ranges::any_of(target.steps, [&](std::size_t step) { return known_.own(step) != nullptr; });
 }
@@ -374,13 +358,13 @@ void Placement::unknow(std::size_t step)
     following_inner_results_.erase(following_inner_results_.lower_bound(step), following_inner_results_.end());
 }
 
-void Placement::place(std::size_t i, const std::optional<Placed>& placed, std::string_view how, bool replaces)
+void Placement::place(std::size_t i, const std::optional<Meaning>& placed, std::string_view how, bool replaces)
 {
     if (placed)
         place(i, *placed, how, parts_of(i, *placed, replaces), replaces);
 }
 
-void Placement::place_shifted(std::size_t i, const Placed& placed)
+void Placement::place_shifted(std::size_t i, const Meaning& placed)
 {
     std::vector<Match::Part> parts = parts_of(i, placed);
     for (Match::Part& part : parts)
@@ -388,7 +372,7 @@ void Placement::place_shifted(std::size_t i, const Placed& placed)
     place(i, placed, "by its numbers, but for a shift of each row", std::move(parts));
 }
 
-void Placement::place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts,
+void Placement::place(std::size_t i, const Meaning& placed, std::string_view how, std::vector<Match::Part> parts,
                       bool replaces)
 {
     ++changes_;
@@ -411,11 +395,11 @@ void Placement::place(std::size_t i, const Placed& placed, std::string_view how,
     }
 }
 
-std::vector<Match::Part> Placement::parts_of(std::size_t i, const Placed& placed, bool with_copies) const
+std::vector<Match::Part> Placement::parts_of(std::size_t i, const Meaning& placed, bool with_copies) const
 {
     std::vector<Match::Part> parts;
     const Array whole = in_target_layout(*arrays_[i], placed.fit);
-    const Target& target = *placed.target;
+    const StepSet& target = *placed.target;
     const std::size_t size = target.size / target.steps.size();
     for (std::size_t part = 0; part < target.steps.size(); ++part) {
         const auto begin = whole.values.begin() + static_cast<std::ptrdiff_t>(part * size);
@@ -466,6 +450,6 @@ void Placement::look_for_contributions()
         innocent_.insert(step);
 }
 
-bool is_contribution(const Target& target) { return target.text.find(".from.") != std::string::npos; }
+bool is_contribution(const StepSet& target) { return target.text.find(".from.") != std::string::npos; }
 
 } // namespace attn::diff

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compare.hpp"
+#include "evidence.hpp"
 #include "known_steps.hpp"
 #include "matching.hpp"
 #include "name_vocabulary.hpp"
@@ -19,8 +20,8 @@
 namespace attn::diff {
 
 /// An array that stands for a target in some layout.
-struct Placed {
-    const Target* target = nullptr;
+struct Meaning {
+    const StepSet* target = nullptr;
     Fit fit;
 };
 
@@ -54,25 +55,25 @@ protected:
     // -------------------------------------------------------------------------------------------- an array and targets
 
     /// A target of as many numbers; what is called keys is not the values, whatever its numbers are.
-    bool fits(std::size_t i, const Target& target) const;
+    bool fits(std::size_t i, const StepSet& target) const;
 
     /// Minus infinity stands in masked scores alone, where the reference has some of that size.
-    bool can_be_masked(std::size_t i, const Target& target) const;
+    bool can_be_masked(std::size_t i, const StepSet& target) const;
 
     /// The layout in which an array is nearest to what MINE would have for a target.
-    std::optional<Placed> placed_at(const Target& target, std::size_t i);
+    std::optional<Meaning> placed_at(const StepSet& target, std::size_t i);
 
     /// The target that has an array's numbers in the reference, or nearly those; nothing where none is near enough.
-    std::optional<Placed> nearest_right(std::size_t i);
+    std::optional<Meaning> nearest_right(std::size_t i);
 
     /// The same of what follows from MINE's own arrays, where these are not the reference's.
-    std::optional<Placed> nearest_following(std::size_t i);
+    std::optional<Meaning> nearest_following(std::size_t i);
 
     /// The same of what would follow from the mistake that explains what is wrong.
-    std::optional<Placed> nearest_mistaken(std::size_t i);
+    std::optional<Meaning> nearest_mistaken(std::size_t i);
 
     /// The same of scores, but for a shift of each row: softmax makes the same of them.
-    std::optional<Placed> nearest_shifted(std::size_t i);
+    std::optional<Meaning> nearest_shifted(std::size_t i);
 
     // -------------------------------------------------------------------------------------------- what is known so far
 
@@ -80,9 +81,9 @@ protected:
     std::size_t changes() const { return changes_; }
 
     bool is_placed(std::size_t i) const { return placed_[i].target != nullptr; }
-    const Placed& placed(std::size_t i) const { return placed_[i]; }
+    const Meaning& placed(std::size_t i) const { return placed_[i]; }
 
-    bool is_taken(const Target& target) const;
+    bool is_taken(const StepSet& target) const;
 
     /// How far a target is from what an array was computed from, as MINE says.
     struct ReadDistance {
@@ -90,10 +91,10 @@ protected:
         std::size_t between = 0; ///< steps that the target is computed from, and MINE has none of
         std::size_t all() const { return foreign + between; }
     };
-    ReadDistance distance_by_reads(std::size_t i, const Target& target);
+    ReadDistance distance_by_reads(std::size_t i, const StepSet& target);
 
     /// True where a target is computed from something that does not follow from what an array was computed from.
-    bool has_missing_source(std::size_t i, const Target& target);
+    bool has_missing_source(std::size_t i, const StepSet& target);
 
     /// The arrays before one that stand for steps, each way back to the nearest.
     std::set<std::size_t> steps_before(std::size_t i) const;
@@ -106,20 +107,20 @@ protected:
     bool is_wrong_claim(std::string_view name) const { return wrong_claims_.contains(name); }
 
     /// All steps that a target follows from, and its own.
-    const std::set<std::size_t>& known_before(const Target& target);
+    const std::set<std::size_t>& known_before(const StepSet& target);
 
     /// The same past no step that is left out.
     template <class IsLeftOut>
-    std::set<std::size_t> known_before_until(const Target& target, const IsLeftOut& is_left_out)
+    std::set<std::size_t> known_before_until(const StepSet& target, const IsLeftOut& is_left_out)
     {
         return known_.all_before(target.steps, is_left_out);
     }
 
     /// How many steps that MINE does not have a target follows from.
-    std::size_t unknown_before(const Target& target);
+    std::size_t unknown_before(const StepSet& target);
 
-    /// True where a formula computes such numbers on the way to its value: from the reference's arrays, or also from MINE's own.
-    bool has_inner_result(const std::function<bool(const Array&)>& is_meant, bool from_mine);
+    /// True where a formula computes an array's numbers on the way to its value, from the reference's arrays or from MINE's own.
+    bool is_inside_a_step(const Array& array);
 
     /// MINE's own array of a step; nullptr where it has none.
     const Array* own(std::size_t step) const { return known_.own(step); }
@@ -133,10 +134,10 @@ protected:
     // --------------------------------------------------------------------------------------------------------- placing
 
     /// @param replaces  what MINE had for these steps so far was changed into it
-    void place(std::size_t i, const std::optional<Placed>& placed, std::string_view how, bool replaces = false);
+    void place(std::size_t i, const std::optional<Meaning>& placed, std::string_view how, bool replaces = false);
 
     /// The same of scores, without the shift of each row.
-    void place_shifted(std::size_t i, const Placed& placed);
+    void place_shifted(std::size_t i, const Meaning& placed);
 
     /// Takes an array for a step of another size.
     void place_misshapen(std::size_t i, std::size_t step);
@@ -152,15 +153,16 @@ protected:
 
     std::vector<Match> take_matches() { return std::move(matches_); }
 
-    const std::vector<Step>& steps_;
-    const std::vector<Target> targets_;
-    const formula::StepNames step_names_;
     const MyGraph& graph_;
+    Evidence& evidence_;
+    const std::vector<Step>& steps_;
+    const std::vector<StepSet>& targets_;
+    const formula::StepNames& step_names_;
     const std::vector<std::string>& names_;
     const bool in_order_;
     const Hypothesis& hypothesis_;
     const bool has_gradients_;
-    const Target* result_ = nullptr;
+    const StepSet* result_ = nullptr;
     const Array* reserved_ = nullptr; ///< what alone can be the result
     std::vector<const Array*> arrays_;
     std::vector<std::string> meanings_; ///< the names, with "grad." in front of those that say so
@@ -171,76 +173,55 @@ private:
 
     std::vector<std::vector<std::string>> axes_before(std::size_t i) const;
 
-    /// Numbers whose target is looked for, and how near it has to be.
-    struct Sought {
-        const Array& numbers;
-        double near, length = length_of(numbers);
-        bool can_be(double of_length) const { return can_be_as_near(near, length, of_length); }
-    };
-
     /// The target that an array is nearest to, if it is near enough.
-    /// @param numbers_of  what a target has, of what is sought; nothing where it can't be the one
-    template <class NumbersOf>
-    std::optional<Placed> nearest(std::size_t i, const NumbersOf& numbers_of);
+    /// @param fit_to  how an array has the numbers of a target
+    template <class FitTo>
+    std::optional<Meaning> nearest(std::size_t i, double near, const FitTo& fit_to);
 
-    /// The same of other numbers in an array's place.
-    /// @param telling  how many of them tell something
-    template <class NumbersOf>
-    std::optional<Placed> nearest(std::size_t i, const Array& numbers, std::size_t telling,
-                                  const NumbersOf& numbers_of);
-
-    /// What a target would have.
+    /// The same of numbers in an array's place.
+    /// @param telling   how many of them tell something
     /// @param value_of  from the number of a step to a pointer to its array; nullptr where it has none
     template <class ValueOf>
-    static auto having(const ValueOf& value_of)
-    {
-        return [value_of](const Target& target, const Sought& sought) {
-            auto value = stacked(target, value_of);
-            return value && sought.can_be(length_of(*value)) ? value : std::nullopt;
-        };
-    }
+    std::optional<Meaning> nearest_of(std::size_t i, const Array& numbers, std::size_t telling,
+                                      const ValueOf& value_of);
 
-    /// How near so few numbers have to be to a step's that hardly any other step's are so by chance.
-    double near_by_chance(std::size_t numbers) const;
+    double near_of(std::size_t i, std::size_t telling) const;
 
     /// True for what one user adds to a gradient that can be wrong: an array with these numbers can be that gradient, without
     /// what the others add.
-    bool is_overwritten_sum(const Target& target) const;
+    bool is_overwritten_sum(const StepSet& target) const;
 
     /// True where what MINE has for this target has an array's numbers: that is the same once more, perhaps in another layout.
-    bool is_copied(const Target& target, std::size_t i) const;
+    bool is_copied(const StepSet& target, std::size_t i) const;
 
     /// One that is not masked: it has more numbers to compare. Equally near: one that MINE has the same numbers for, then one
     /// that no other array is.
-    bool is_better(const Placed& one, const Placed& other, std::size_t i);
+    bool is_better(const Meaning& one, const Meaning& other, std::size_t i);
 
-    void place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts,
+    void place(std::size_t i, const Meaning& placed, std::string_view how, std::vector<Match::Part> parts,
                bool replaces = false);
 
-    template <class ValueOf>
-    std::vector<Array> inner_results_of(std::size_t step, const ValueOf& value_of) const;
-
-    std::vector<Match::Part> parts_of(std::size_t i, const Placed& placed, bool with_copies = false) const;
+    std::vector<Match::Part> parts_of(std::size_t i, const Meaning& placed, bool with_copies = false) const;
 
     /// What each softmax is taken of, by step, with the largest number of each row at zero.
     std::map<std::size_t, Array> all_scores();
 
     KnownSteps known_;
-    std::vector<Placed> placed_;
+    std::vector<Meaning> placed_;
     std::size_t changes_ = 0;
     std::map<std::size_t, std::vector<const Array*>> replaced_; ///< what MINE had before for the steps of each array
     std::vector<Match> matches_;
     std::map<std::string, std::vector<std::size_t>, std::less<>> steps_of_; ///< that arrays stand for, by their names
     std::set<std::string, std::less<>> wrong_claims_;
-    std::set<std::size_t> wrongly_claimed_;                             ///< the steps that those by name stand for
-    std::map<const Target*, std::set<std::size_t>> sources_;            ///< known_before()
-    std::map<std::size_t, std::vector<Array>> inner_results_;           ///< by step, as the reference has them
-    std::map<std::size_t, std::vector<Array>> following_inner_results_; ///< as they follow from MINE's own arrays
-    std::set<std::size_t> innocent_;                                    ///< steps that something right follows from
-    std::optional<std::map<std::size_t, Array>> scores_;                ///< all_scores(), once they were asked for
+    std::set<std::size_t> wrongly_claimed_;                   ///< the steps that those by name stand for
+    std::map<const StepSet*, std::set<std::size_t>> sources_; ///< known_before()
+    std::map<std::size_t, std::vector<Array>>
+        following_inner_results_;                        ///< by step, as they follow from MINE's own arrays
+    std::set<std::size_t> innocent_;                     ///< steps that something right follows from
+    std::optional<std::map<std::size_t, Array>> scores_; ///< all_scores(), once they were asked for
 };
 
 /// True for what one user of a step adds to its gradient.
-bool is_contribution(const Target& target);
+bool is_contribution(const StepSet& target);
 
 } // namespace attn::diff

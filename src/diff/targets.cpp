@@ -7,6 +7,7 @@
 #include "attn/formula/scope.hpp"
 #include "attn/mistakes/head_scope.hpp"
 #include "compare.hpp"
+#include "name_vocabulary.hpp"
 #include "softmax.hpp"
 
 #include <fmt/format.h>
@@ -53,7 +54,7 @@ public:
                 by_name_[without_head(steps[i].path)].push_back(i);
     }
 
-    std::vector<Target> collect()
+    std::vector<StepSet> collect()
     {
         for (auto& [name, steps] : by_name_)
             std::ranges::stable_sort(steps, {}, [&](std::size_t step) { return head_of(steps_[step].path); });
@@ -64,22 +65,17 @@ public:
                 add(steps, {steps.size()}, {"h"}, name);
             if (const std::vector<Numbers> groups = groups_of(steps); groups.size() > 1 && groups.size() < steps.size())
                 add_shared(groups, name);
-            add_packed(name, {"queries", "keys", "values"});
-            add_packed(name, {"query", "key", "value"});
-            add_packed(name, {"query_weights", "key_weights", "value_weights"});
-            add_packed(name, {"query_bias", "key_bias", "value_bias"});
+            add_packed(name);
             add_heads_side_by_side(name, steps);
         }
-        for (Target& target : targets_)
+        for (StepSet& target : targets_)
             for (const std::size_t step : target.steps)
                 target.length = std::hypot(target.length, length_of(steps_[step].value));
-        std::ranges::stable_sort(targets_, {}, [](const Target& target) { return target.first(); });
+        std::ranges::stable_sort(targets_, {}, [](const StepSet& target) { return target.first(); });
         return std::move(targets_);
     }
 
 private:
-    using Three = std::array<std::string_view, 3>;
-
     void add(Numbers steps, Shape stack, std::vector<std::string> letters, std::string text)
     {
         const Step& first = steps_[steps.front()];
@@ -124,12 +120,11 @@ private:
         const Step& first = steps_[steps.front()];
         if (steps.size() > 1 || !first.path.starts_with(formula::gradient_scope) || first.value.rank() < 2)
             return;
-        for (const auto& [one, many] :
-             {std::pair("query", "queries"), std::pair("key", "keys"), std::pair("value", "values")}) {
+        for (const auto& [one, many, words] : roles) {
             if (!name.ends_with('.' + std::string(one)))
                 continue;
             const auto heads =
-                by_name_.find(name.substr(0, name.size() - std::string_view(one).size()) + "head.{h}." + many);
+                by_name_.find(name.substr(0, name.size() - one.size()) + "head.{h}." + std::string(many));
             if (heads == by_name_.end())
                 continue;
             const std::size_t width = row_length(steps_[heads->second.front()].value), all = row_length(first.value);
@@ -146,17 +141,23 @@ private:
         }
     }
 
-    /// Queries, keys and values in one array, in any order.
-    void add_packed(const std::string& name, const Three& names)
+    /// Queries, keys and values in one array, in any order; or their weights, or biases.
+    void add_packed(const std::string& name)
     {
-        if (!name.ends_with(names[0]) ||
-            (name.size() > names[0].size() && name[name.size() - names[0].size() - 1] != '.'))
-            return;
-        const std::string scope = name.substr(0, name.size() - names[0].size());
-        std::array<const Numbers*, 3> parts{};
-        for (std::size_t part = 0; part < 3; ++part) {
-            const auto found = by_name_.find(scope + std::string(names[part]));
-            if (found == by_name_.end() || found->second.size() != by_name_.at(name).size())
+        const std::size_t at = name.rfind('.') + 1;
+        for (const auto word : {&Role::many, &Role::one})
+            if (const std::string_view first = roles[0].*word; name.compare(at, first.size(), first) == 0)
+                add_packed(name.substr(0, at), word, name.substr(at + first.size()));
+    }
+
+    void add_packed(const std::string& scope, std::string_view Role::*word, const std::string& rest)
+    {
+        std::array<const Numbers*, std::size(roles)> parts{};
+        std::array<std::string, std::size(roles)> names;
+        for (std::size_t part = 0; part < parts.size(); ++part) {
+            names[part] = std::string(roles[part].*word) + rest;
+            const auto found = by_name_.find(scope + names[part]);
+            if (found == by_name_.end() || (part > 0 && found->second.size() != parts[0]->size()))
                 return;
             parts[part] = &found->second;
         }
@@ -166,7 +167,7 @@ private:
             std::string text;
             for (const std::size_t part : order) {
                 steps.insert(steps.end(), parts[part]->begin(), parts[part]->end());
-                text += (text.empty() ? scope : "|") + std::string(names[part]);
+                text += (text.empty() ? scope : "|") + names[part];
             }
             const std::size_t heads = parts[0]->size();
             if (heads > 1)
@@ -178,7 +179,7 @@ private:
 
     const std::vector<Step>& steps_;
     std::map<std::string, Numbers> by_name_;
-    std::vector<Target> targets_;
+    std::vector<StepSet> targets_;
 };
 
 // ------------------------------------------------------------------------------------------------------------- layouts
@@ -255,7 +256,7 @@ double distance_of(const Array& found, const Array& expected, const Place& place
 
 /// True for an order of axes that programs have: heads before their features, the others as in the step; the axis of
 /// sequences can stand anywhere before the features.
-bool is_natural(const Target& target, const Axes& order)
+bool is_natural(const StepSet& target, const Axes& order)
 {
     if (is_map(target) && order.size() > 1) { // (d_in, d_out), or as PyTorch has it
         Axes swapped = order;
@@ -278,7 +279,8 @@ bool is_natural(const Target& target, const Axes& order)
 }
 
 /// How many pairs of axes have another order than in the arrays around.
-std::size_t contradictions(const Target& target, const Axes& order, const std::vector<std::vector<std::string>>& around)
+std::size_t contradictions(const StepSet& target, const Axes& order,
+                           const std::vector<std::vector<std::string>>& around)
 {
     std::size_t count = 0;
     for (const std::vector<std::string>& letters : around)
@@ -318,7 +320,7 @@ bool merges(const Shape& axes, const Shape& shape)
     }
 }
 
-std::vector<Target> targets_of(const std::vector<Step>& steps) { return Collector(steps).collect(); }
+std::vector<StepSet> targets_of(const std::vector<Step>& steps) { return Collector(steps).collect(); }
 
 std::optional<Array> half_of(const Array& array)
 {
@@ -336,9 +338,9 @@ std::optional<Array> half_of(const Array& array)
     return result;
 }
 
-bool is_map(const Target& target) { return target.text.ends_with("_weights") && target.shape.size() > 1; }
+bool is_map(const StepSet& target) { return target.text.ends_with("_weights") && target.shape.size() > 1; }
 
-bool is_square(const Target& target) { return target.shape.back() == target.shape[target.shape.size() - 2]; }
+bool is_square(const StepSet& target) { return target.shape.back() == target.shape[target.shape.size() - 2]; }
 
 bool is_turned(const Fit& fit)
 {
@@ -392,7 +394,7 @@ bool can_be_as_near(double distance, double found_length, double expected_length
            std::abs(found_length - expected_length) <= (distance + rounding) * expected_length;
 }
 
-std::optional<Fit> best_fit(const Array& found, const Target& target, const Array& numbers,
+std::optional<Fit> best_fit(const Array& found, const StepSet& target, const Array& numbers,
                             const std::vector<std::vector<std::string>>& around)
 {
     constexpr std::size_t most_axes = 5, samples = 61;
@@ -440,7 +442,7 @@ Array in_target_layout(const Array& found, const Fit& fit)
     return result;
 }
 
-std::string layout_text(const Target& target, const Fit& fit, const Shape& found)
+std::string layout_text(const StepSet& target, const Fit& fit, const Shape& found)
 {
     std::string text;
     std::size_t at = 0, left = 1; // of a target's axis that is split

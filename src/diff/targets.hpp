@@ -12,7 +12,7 @@
 namespace attn::diff {
 
 /// Steps that a program can have as one array: one step, a step of each head, or queries, keys and values.
-struct Target {
+struct StepSet {
     std::vector<std::size_t> steps;                    ///< stacked along new axes in front, where there are several
     Shape shape;                                       ///< with those axes
     std::vector<std::string> letters;                  ///< of all axes: h, n, m
@@ -26,12 +26,12 @@ struct Target {
 };
 
 /// All targets of a trace, in the order of its steps.
-std::vector<Target> targets_of(const std::vector<Step>& steps);
+std::vector<StepSet> targets_of(const std::vector<Step>& steps);
 
 /// The numbers of a target as one array; nothing where a step has none.
 /// @param value_of  from the number of a step to a pointer to its array
 template <class ValueOf>
-std::optional<Array> stacked(const Target& target, const ValueOf& value_of)
+std::optional<Array> stacked(const StepSet& target, const ValueOf& value_of)
 {
     Array whole{target.shape, {}, ElementType::real};
     whole.values.reserve(target.size);
@@ -74,17 +74,17 @@ bool can_be_as_near(double distance, double found_length, double expected_length
 /// The layout in which an array is nearest to the numbers of a target; nothing where the shapes allow none. A layout that
 /// programs have, with heads before their features and tokens before both or after the heads, is preferred to any other one.
 /// @param around  the letters of the axes of arrays around it, each in their order there: preferred next
-std::optional<Fit> best_fit(const Array& found, const Target& target, const Array& numbers,
+std::optional<Fit> best_fit(const Array& found, const StepSet& target, const Array& numbers,
                             const std::vector<std::vector<std::string>>& around = {});
 
 /// The first half of each row, where the second one is the same, as of the angles of both halves of the features.
 std::optional<Array> half_of(const Array& array);
 
 /// True for the weights of a linear map, or their gradient: (…, d_in, d_out).
-bool is_map(const Target& target);
+bool is_map(const StepSet& target);
 
 /// True for a map to as many features as it has.
-bool is_square(const Target& target);
+bool is_square(const StepSet& target);
 
 /// True where an array has a map as (d_out, d_in).
 bool is_turned(const Fit& fit);
@@ -96,6 +96,6 @@ void swap_maps_axes(Fit& fit);
 Array in_target_layout(const Array& found, const Fit& fit);
 
 /// "(n, h, m), heads apart": what the axes of an array are.
-std::string layout_text(const Target& target, const Fit& fit, const Shape& found);
+std::string layout_text(const StepSet& target, const Fit& fit, const Shape& found);
 
 } // namespace attn::diff

@@ -17,22 +17,46 @@ bool are_whole(const std::vector<double>& values)
 
 } // namespace
 
+namespace {
+
+Array array_of(const Cells& cells, ElementType type)
+{
+    Array array{cells.shape, {}, type};
+    array.values.reserve(cells.cells.size());
+    for (const Rounded& cell : cells.cells)
+        array.values.push_back(cell.value);
+    if (type == ElementType::integer && !are_whole(array.values))
+        array.type = ElementType::real;
+    return array;
+}
+
+} // namespace
+
 Evaluated evaluate(std::string_view formula, const Lookup& lookup, const ErrorModel& errors)
 {
     const BudgetScope budget;
     const ShapedFormula shaped(formula, lookup);
     const Cells cells = numbers(shaped.text(), shaped.root(), Rounding(errors));
     const TakenMemory memory(static_cast<double>(cells.cells.size()) * sizeof(Rounded));
-    Evaluated evaluated{{cells.shape, {}, shaped.root().type}, {}};
-    evaluated.value.values.reserve(cells.cells.size());
+    Evaluated evaluated{array_of(cells, shaped.root().type), {}};
     evaluated.error.reserve(cells.cells.size());
-    for (const Rounded& cell : cells.cells) {
-        evaluated.value.values.push_back(cell.value);
+    for (const Rounded& cell : cells.cells)
         evaluated.error.push_back(cell.error);
-    }
-    if (evaluated.value.type == ElementType::integer && !are_whole(evaluated.value.values))
-        evaluated.value.type = ElementType::real;
     return evaluated;
+}
+
+std::vector<Array> inner_values(std::string_view formula, const Lookup& lookup)
+{
+    const BudgetScope budget;
+    const ShapedFormula shaped(formula, lookup);
+    std::vector<Array> values;
+    numbers(shaped.text(), shaped.root(), Rounding({.sums = SumErrors::none}),
+            [&](const Shaped& part, const Cells& cells) {
+                const Expression::Kind kind = part.expression->kind;
+                if (&part != &shaped.root() && kind != Expression::Kind::name && kind != Expression::Kind::number)
+                    values.push_back(array_of(cells, part.type));
+            });
+    return values;
 }
 
 double rounding_sign(std::size_t draw, std::size_t step, std::size_t place)

@@ -31,13 +31,18 @@ ShapedFormula::ShapedFormula(std::string_view text, const Lookup& lookup)
 {
 }
 
-Cells numbers(std::string_view formula, const Shaped& shaped, const Rounding& rounding)
+Cells numbers(std::string_view formula, const Shaped& shaped, const Rounding& rounding,
+              const std::function<void(const Shaped& part, const Cells& cells)>& note)
 {
     std::vector<Cells> operands;
     operands.reserve(shaped.operands.size());
     for (const Shaped& operand : shaped.operands)
-        operands.push_back(numbers(formula, operand, rounding));
-    return at_place(formula, *shaped.expression, [&] { return shaped.function->numbers(shaped, operands, rounding); });
+        operands.push_back(numbers(formula, operand, rounding, note));
+    Cells cells =
+        at_place(formula, *shaped.expression, [&] { return shaped.function->numbers(shaped, operands, rounding); });
+    if (note)
+        note(shaped, cells);
+    return cells;
 }
 
 Shaped Shaper::shaped(const Expression& expression) const

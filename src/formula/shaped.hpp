@@ -6,6 +6,7 @@
 
 #include "cells.hpp"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,9 +52,11 @@ private:
 };
 
 /// All numbers of a part of a formula.
+/// @param note  is given the numbers of each part of that part, the inner ones first
 /// @throws FormulaError at the place of the innermost expression that can't be computed
 /// @throws BudgetError where the budget that is being spent doesn't suffice
-Cells numbers(std::string_view formula, const Shaped& shaped, const Rounding& rounding);
+Cells numbers(std::string_view formula, const Shaped& shaped, const Rounding& rounding,
+              const std::function<void(const Shaped& part, const Cells& cells)>& note = {});
 
 /// Does something about an expression; says where it stands in the formula when that fails.
 template <class Work>

@@ -128,24 +128,4 @@ std::string to_text(const Expression& expression, const Shape& index)
     return index.empty() ? to_text(expression) : subject(expression) + bracketed(index);
 }
 
-namespace {
-
-void add_inside(const Expression& expression, std::vector<std::string>& texts)
-{
-    for (const Expression* part : parts_of(expression)) {
-        add_inside(*part, texts);
-        if (part->kind != Expression::Kind::name && part->kind != Expression::Kind::number)
-            texts.push_back(to_text(*part));
-    }
-}
-
-} // namespace
-
-std::vector<std::string> subexpressions(std::string_view formula)
-{
-    std::vector<std::string> texts;
-    add_inside(parse_formula(formula), texts);
-    return texts;
-}
-
 } // namespace attn::formula

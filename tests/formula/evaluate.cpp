@@ -485,6 +485,19 @@ TEST_CASE("where each result is stored, sums are stored once and keep the digits
     CHECK(error("sum(x)", each) < 0x1p-20);
 }
 
+TEST_CASE(
+    "what a formula computes on the way to its value comes inner ones first, without names, numbers and the value",
+    "[formula]")
+{
+    const Array x{{2}, {1, 3}, ElementType::real};
+    const Lookup lookup = [&](std::string_view name) { return name == "x" ? &x : nullptr; };
+    const std::vector<Array> inner = inner_values("sqrt((x - mean(x)) ** 2)", lookup);
+    std::vector<std::vector<double>> values;
+    for (const Array& one : inner)
+        values.push_back(one.values);
+    CHECK(values == std::vector<std::vector<double>>{{2}, {-1, 1}, {1, 1}});
+}
+
 TEST_CASE("a function passes on the error of its argument by its slope", "[formula]")
 {
     const Values given{{"x", {{}, {0.7}}}};

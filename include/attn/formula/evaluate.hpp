@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <string_view>
+#include <vector>
 
 namespace attn::formula {
 
@@ -46,6 +47,11 @@ struct ErrorModel {
 /// @throws FormulaError where it can't be parsed, a name means nothing, or shapes don't fit
 /// @throws BudgetError where the budget doesn't suffice: the one that is being spent, or the usual one
 Evaluated evaluate(std::string_view formula, const Lookup& lookup, const ErrorModel& errors = {});
+
+/// What a formula computes on the way to its value, the inner ones first: x - mean in (x - mean) ** 2. Names and numbers alone are
+/// none.
+/// @throws FormulaError, BudgetError  as evaluate()
+std::vector<Array> inner_values(std::string_view formula, const Lookup& lookup);
 
 /// Plus or minus one, the same for the same number in each run: in which direction another computation rounds it.
 double rounding_sign(std::size_t draw, std::size_t step, std::size_t place);

@@ -64,11 +64,6 @@ Expression parse_formula(std::string_view formula);
 /// The expressions directly inside one: its operands, the values of its keywords, and what is between its brackets.
 std::vector<const Expression*> parts_of(const Expression& expression);
 
-/// Whatever a formula computes on the way to its value, as text, the inner ones first: "x - mean" in "(x - mean) ** 2". Names and
-/// numbers alone are none.
-/// @throws FormulaError where it can't be parsed
-std::vector<std::string> subexpressions(std::string_view formula);
-
 /// A name in a formula: a step that it uses.
 struct UsedName {
     std::string name;
