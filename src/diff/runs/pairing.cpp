@@ -201,12 +201,13 @@ private:
             if (auto found = find(i, j, most_off, effort))
                 candidates.push_back({i, j, text_of(how), std::move(found)});
         });
-        std::ranges::stable_sort(
-            candidates, {}, [&](const Pairing& one) { // of equally near ones, those of one variable
-                const double roundings = roundings_of(shorter(a_.types[one.a], b_.types[one.b]));
-                return std::tuple(!are_results(one.a, one.b), a_.array(one.a).size() != b_.array(one.b).size(),
-                                  std::max(one.found->off, roundings), related(one.a, one.b), one.found->off);
-            });
+        std::ranges::stable_sort(candidates, {}, [&](const Pairing& one) {
+            // of equally near ones first those of one variable, and of one number of axes
+            const Array &a = a_.array(one.a), &b = b_.array(one.b);
+            const double roundings = roundings_of(shorter(a_.types[one.a], b_.types[one.b]));
+            return std::tuple(!are_results(one.a, one.b), a.size() != b.size(), std::max(one.found->off, roundings),
+                              related(one.a, one.b), a.rank() != b.rank(), one.found->off);
+        });
         for (Pairing& one : candidates)
             if (is_left(one.a, one.b) && is_free(one))
                 pair(one.how, one.a, one.b, std::move(one.found));
