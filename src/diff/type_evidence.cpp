@@ -16,15 +16,6 @@ constexpr NumberType short_types[] = {NumberType::bfloat16, NumberType::float16,
 /// How many different numbers have to tell of a type: one of 24 digits is no accident, one of 8 can be.
 std::size_t needed_for(NumberType type) { return type == NumberType::float32 ? 1 : 2; }
 
-/// True for a number of a type that needs more than half of its digits, and is not whole or too large to be exact.
-bool needs_digits(NumberType type, double number)
-{
-    int exponent = 0;
-    const double digits = std::ldexp(std::frexp(number, &exponent), digits_of(type) / 2);
-    return std::isfinite(number) && digits != std::trunc(digits) &&
-           (number != std::trunc(number) || exponent > digits_of(type));
-}
-
 /// True where a number is as near to the reference's as a rounding or two: one such number is enough.
 bool is_near(NumberType type, double found, double reference)
 {
@@ -72,6 +63,14 @@ NumberType type_told_by(const Array& found, const Array& reference)
 }
 
 } // namespace
+
+bool needs_digits(NumberType type, double number)
+{
+    int exponent = 0;
+    const double digits = std::ldexp(std::frexp(number, &exponent), digits_of(type) / 2);
+    return std::isfinite(number) && digits != std::trunc(digits) &&
+           (number != std::trunc(number) || exponent > digits_of(type));
+}
 
 bool is_selection(std::string_view formula)
 {

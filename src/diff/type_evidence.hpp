@@ -39,6 +39,9 @@ private:
     std::size_t long_texts_ = 0; ///< how many of them need more than seven
 };
 
+/// True for a number of a type that needs more than half of its digits, and is not whole or too large to be exact.
+bool needs_digits(NumberType type, double number);
+
 /// True for a step that only selects numbers of others: table[ids], query[..., 0:8].
 bool is_selection(std::string_view formula);
 

@@ -413,7 +413,34 @@ TEST_CASE("sequences of a batch in another order are the same where the inputs a
     RecordedRun a, b; // without inputs nothing says which order is right
     a.arrays.push_back(plain.arrays.back());
     b.arrays.push_back(reordered(plain, true).arrays.back());
-    CHECK(compare_runs(a, b).verdict() == Likeness::undecided);
+    const RunsDiff alone = compare_runs(a, b);
+    CHECK(alone.verdict() == Likeness::undecided);
+    REQUIRE(alone.why_undecided.size() == 1);
+    CHECK(alone.why_undecided[0].find("in another order") != std::string::npos);
+}
+
+TEST_CASE("a beam that the other run has dropped leaves nothing undecided where the tokens show it", "[diff]")
+{
+    const auto run = [](const std::string& name, const std::vector<std::vector<std::size_t>>& ids) {
+        Writer writer({.type = NumberType::float64});
+        const Shape shape{ids.size(), ids[0].size(), width};
+        Array tokens{{shape[0], shape[1]}, {}, ElementType::integer};
+        for (const auto& row : ids)
+            tokens.values.insert(tokens.values.end(), row.begin(), row.end());
+        writer.put(name + ".ids", tokens, {});
+        std::string last = name + ".ids";
+        for (const auto& [step, seed] : {std::pair(".x", 0), std::pair(".output", 1)}) {
+            const auto number = [&](const Shape& k) {
+                return given(static_cast<std::size_t>(seed), ids[k[0]][k[1]], k[2]);
+            };
+            writer.add(name + step, shape, {last}, number);
+            last = name + step;
+        }
+        return writer.run;
+    };
+    const RecordedRun prompts = run("b", {{3, 1, 4}, {2, 7, 5}});
+    CHECK(compare_runs(run("a", {{3, 1, 4, 6}, {3, 1, 4, 2}}), prompts).verdict() == Likeness::equal);
+    CHECK_FALSE(compare_runs(run("a", {{3, 1, 4, 6}, {3, 1, 9, 2}}), prompts).passed());
 }
 
 TEST_CASE("calls that end before the tokens do leave two runs undecided", "[diff]")

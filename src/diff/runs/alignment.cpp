@@ -2,6 +2,8 @@
 
 #include "alignment.hpp"
 
+#include "../targets.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,74 +11,112 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace attn::diff {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double smallest_of_masks = 1e4; // numbers that stand for minus infinity are larger
 
-bool is_same_unusual(double a, double b) { return (std::isnan(a) && std::isnan(b)) || a == b; }
+bool is_same(double a, double b) { return (std::isnan(a) && std::isnan(b)) || a == b; }
 
-Indices range(std::size_t begin, std::size_t size, std::size_t stride = 1)
+Indices range(std::size_t begin, std::size_t size)
 {
     Indices indices(size);
-    for (std::size_t i = 0; i < size; ++i)
-        indices[i] = (begin + i) * stride;
+    std::iota(indices.begin(), indices.end(), begin);
     return indices;
 }
 
-Indices scaled(Indices indices, std::size_t stride)
+Shape without_ones(Shape shape)
 {
-    for (std::size_t& index : indices)
-        index *= stride;
-    return indices;
+    std::erase(shape, std::size_t{1});
+    return shape;
 }
 
-double squares_of(const Array& array)
+double largest_of(const Array& array)
 {
-    double squares = 0;
+    double largest = 0;
     for (const double number : array.values)
-        squares += std::isfinite(number) ? number * number : 0;
-    return squares;
+        largest = std::isfinite(number) ? std::max(largest, std::abs(number)) : largest;
+    return largest;
+}
+
+/// The places of the numbers that have one of some indices along each axis.
+Indices places_of(const Shape& shape, const std::vector<Indices>& parts)
+{
+    Indices places{0};
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+        Indices next;
+        for (const std::size_t place : places)
+            for (const std::size_t index : parts[axis])
+                next.push_back(place * shape[axis] + index);
+        places = std::move(next);
+    }
+    return places;
+}
+
+std::vector<Shape> only(const Shape& lengths)
+{
+    std::vector<Shape> each;
+    for (const std::size_t length : lengths)
+        each.push_back({length});
+    return each;
+}
+
+/// A part has all of an axis, as many as an axis of the other, or one.
+std::vector<Shape> any(const Shape& sizes, const Shape& other)
+{
+    std::vector<Shape> each = only(sizes);
+    for (Shape& lengths : each) {
+        std::set<std::size_t, std::greater<>> smaller{1};
+        smaller.insert(other.begin(), other.end());
+        std::ranges::copy_if(smaller, std::back_inserter(lengths), [&](std::size_t one) { return one < lengths[0]; });
+    }
+    return each;
+}
+
+/// The numbers at some places, in the shape that they have without axes of one.
+Array part_of(const Array& array, const Indices& places, const Shape& lengths)
+{
+    Array part{without_ones(lengths), places.empty() ? array.values : std::vector<double>{}};
+    for (const std::size_t place : places)
+        part.values.push_back(array.values[place]);
+    return part;
+}
+
+/// Puts the places of an array in the order of the finer axes of another one.
+void put_in_order(Indices& places, const Array& array, const Fit& fit)
+{
+    Array order{array.shape, {places.begin(), places.end()}};
+    for (std::size_t i = order.values.size(); i < array.size(); ++i)
+        order.values.push_back(static_cast<double>(i));
+    order = in_target_layout(order, fit);
+    places.assign(order.values.begin(), order.values.end());
 }
 
 } // namespace
 
-std::size_t View::first() const
+std::vector<Stretch> stretches_of(const Shape& shape, const Indices& places)
 {
-    std::size_t place = 0;
-    for (const Indices& axis : axes)
-        place += axis.empty() ? 0 : axis.front();
-    return place;
+    std::vector<Stretch> all;
+    for (const std::size_t size : shape)
+        all.push_back({size, size, 0});
+    for (std::size_t place : places)
+        for (std::size_t axis = shape.size(); axis-- > 0; place /= shape[axis]) {
+            all[axis].begin = std::min(all[axis].begin, place % shape[axis]);
+            all[axis].end = std::max(all[axis].end, place % shape[axis] + 1);
+        }
+    return all;
 }
 
-std::string View::part_text(const char* run) const
+std::string part_text(const Array& array, const Indices& places, const char* run)
 {
-    std::size_t count = 1;
-    for (const Indices& axis : axes)
-        count *= axis.size();
-    if (count == array->size())
+    if (places.empty() || places.size() == array.size())
         return "";
-    Shape begin(array->rank(), 0), end(array->rank(), 1); // each axis of the view is of some of the array's
-    for (const Indices& axis : axes) {
-        Shape least = array->shape, most(array->rank(), 0);
-        for (const std::size_t place : axis) {
-            const Shape index = index_at(place, array->shape);
-            for (std::size_t k = 0; k < index.size(); ++k) {
-                least[k] = std::min(least[k], index[k]);
-                most[k] = std::max(most[k], index[k]);
-            }
-        }
-        for (std::size_t k = 0; k < begin.size(); ++k) {
-            begin[k] += least[k];
-            end[k] += most[k];
-        }
-    }
     std::vector<std::string> slices;
-    for (std::size_t k = 0; k < begin.size(); ++k)
-        slices.push_back(end[k] - begin[k] == array->shape[k] ? ":" : fmt::format("{}:{}", begin[k], end[k]));
+    for (const auto& [size, begin, end] : stretches_of(array.shape, places))
+        slices.push_back(end - begin == size ? ":" : fmt::format("{}:{}", begin, end));
     return fmt::format("[{}] of {}", fmt::join(slices, ", "), run);
 }
 
@@ -84,7 +124,7 @@ double Apart::off() const { return !is_finite ? infinity : difference == 0 ? 0 :
 
 double size_of(const std::vector<double>& numbers)
 {
-    constexpr double most = 1000; // over one of the smallest
+    constexpr double smallest_of_masks = 1e4, most = 1000; // over one of the smallest
     std::vector<double> sizes;
     double squares = 0, finite = 0;
     for (const double number : numbers)
@@ -107,291 +147,254 @@ double size_of(const std::vector<double>& numbers)
 
 Apart measure(const Aligned& both)
 {
-    Apart apart;
-    double a_squares = 0, b_squares = 0, squares = 0, finite = 0, largest = 0;
-    both.each([&](std::size_t a, std::size_t b) {
-        const double left = both.a.array->values[a], right = both.b.array->values[b];
-        ++apart.count;
+    Apart apart{.count = both.count()};
+    std::vector<double> a, b;
+    Indices finite;
+    for (std::size_t i = 0; i < apart.count; ++i) {
+        const double left = both.a->values[both.a_at(i)], right = both.b->values[both.b_at(i)];
+        apart.differing += is_same(left, right) ? 0 : 1;
         if (std::isfinite(left) && std::isfinite(right)) {
-            ++finite;
-            a_squares += left * left;
-            b_squares += right * right;
-            squares += (left - right) * (left - right);
-            largest = std::max({largest, std::abs(left), std::abs(right)});
-            apart.differing += left != right ? 1 : 0;
-        } else if (!is_same_unusual(left, right)) {
-            if (apart.is_finite)
-                std::tie(apart.a_worst, apart.b_worst) = std::pair(a, b);
+            a.push_back(left);
+            b.push_back(right);
+            finite.push_back(i);
+        } else if (apart.is_finite && !is_same(left, right)) {
+            apart.worst = i;
             apart.is_finite = false;
-            ++apart.differing;
         }
-        return true;
-    });
-    if (finite == 0 || apart.differing == 0)
-        return apart;
-    apart.rms = std::sqrt(std::max(a_squares, b_squares) / finite);
-    apart.difference = std::sqrt(squares / finite);
-    if (largest >= smallest_of_masks) {
-        std::vector<double> a_numbers, b_numbers;
-        both.each([&](std::size_t a, std::size_t b) {
-            a_numbers.push_back(both.a.array->values[a]);
-            b_numbers.push_back(both.b.array->values[b]);
-            return true;
-        });
-        apart.rms = std::max(size_of(a_numbers), size_of(b_numbers));
     }
-    both.each([&](std::size_t a, std::size_t b) {
-        const double left = both.a.array->values[a], right = both.b.array->values[b];
-        const double size = std::max({std::abs(left), std::abs(right), apart.rms});
-        if (std::isfinite(left) && std::isfinite(right) && std::abs(left - right) > apart.largest * size) {
-            apart.largest = std::abs(left - right) / size;
-            if (apart.is_finite)
-                std::tie(apart.a_worst, apart.b_worst) = std::pair(a, b);
+    if (a.empty() || apart.differing == 0)
+        return apart;
+    apart.rms = std::max(size_of(a), size_of(b));
+    double squares = 0;
+    for (std::size_t k = 0; k < a.size(); ++k) {
+        const double off = std::abs(a[k] - b[k]), size = std::max({std::abs(a[k]), std::abs(b[k]), apart.rms});
+        squares += off * off;
+        if (off > apart.largest * size) {
+            apart.largest = off / size;
+            apart.worst = apart.is_finite ? finite[k] : apart.worst;
         }
-        return true;
-    });
+    }
+    apart.difference = std::sqrt(squares / static_cast<double>(a.size()));
     return apart;
 }
 
 // ------------------------------------------------------------------------------------------------ layouts
 
-/// One search: what it looks for and the nearest so far.
-struct Search::Trial {
-    const Array &a, &b;
-    const std::string& call;
-    double most_off;
-    bool a_can_be_cut, b_can_be_cut;
-    bool is_plain = false;     ///< axes in their order, parts as known
-    Aligned both{{&a}, {&b}};  ///< as far as it is paired
-    double squares = infinity; ///< no part of both has more
-    std::size_t tries = 0, near = 0;
-    std::size_t a_splits = 0, b_splits = 0,
-                strays = 0; ///< on the way to where it is: axes split, parts other than known
-    bool is_over = false, has_plain = false;
-    std::optional<Found> best = std::nullopt;
-    std::vector<std::tuple<std::size_t, std::size_t, Along>> cuts = {}, best_cuts = {};
+/// An array that is searched, and the indices along each axis that are tried.
+struct Search::Half {
+    const Array& array;
+    Shape shape;
+    std::vector<Indices> parts = {};
+
+    Shape lengths() const
+    {
+        Shape sizes;
+        for (const Indices& part : parts)
+            sizes.push_back(part.size());
+        return sizes;
+    }
+    /// Empty for all of them.
+    Indices places() const
+    {
+        const auto is_all = [](const Indices& part, std::size_t size) { return part == range(0, size); };
+        return std::ranges::equal(parts, shape, is_all) ? Indices{} : places_of(shape, parts);
+    }
+    double corner(bool is_last) const
+    {
+        std::size_t place = 0;
+        for (std::size_t axis = 0; axis < shape.size(); ++axis)
+            place = place * shape[axis] + (is_last ? parts[axis].back() : parts[axis].front());
+        return array.values[place];
+    }
 };
 
-std::vector<Search::Axis> Search::axes_of(const Array& array, bool without_ones)
-{
-    std::vector<Axis> axes(array.rank());
-    std::size_t stride = 1;
-    for (std::size_t i = array.rank(); i-- > 0; stride *= array.shape[i])
-        axes[i] = {array.shape[i], stride};
-    if (without_ones)
-        std::erase_if(axes, [](const Axis& axis) { return axis.size == 1; });
-    return axes;
-}
+/// One search: what it looks for and the nearest so far.
+struct Search::Trial {
+    Half a, b;
+    const std::string& call;
+    double most_off;
+    Effort effort;
+    double slack;                                           ///< that a single number can be off by
+    std::vector<Shape> lengths = {};                        ///< possible ones of each axis of A, then of B
+    std::size_t count = 0, tries = 0, near = 0, strays = 0; ///< numbers of a part; parts other than known
+    std::optional<Found> best = std::nullopt;
+    std::vector<Indices> a_best = {}, b_best = {}; ///< its parts
+};
 
-/// All numbers are paired: how far off are they?
-void Search::leaf(Trial& trial)
+/// Chooses the indices along an axis, and goes on with the next.
+/// @param rest  how many numbers the remaining axes of the array should have
+void Search::choose(Trial& trial, std::size_t axis, std::size_t rest)
 {
-    const Aligned& both = trial.both;
-    constexpr std::size_t most_tries = 4000;
-    const double most = trial.most_off * trial.most_off * trial.squares;
-    double squares = 0, count = 0;
-    bool is_near = true;
-    both.each([&](std::size_t a, std::size_t b) {
-        const double left = trial.a.values[a], right = trial.b.values[b];
-        const bool is_finite = std::isfinite(left) && std::isfinite(right);
-        squares += is_finite ? (left - right) * (left - right) : is_same_unusual(left, right) ? 0 : infinity;
-        ++count;
-        return is_near = squares <= most;
-    });
-    work_ += count + 8;
-    const bool is_whole = trial.a.size() == trial.b.size(), is_first = trial.tries++ == 0;
-    const double off = is_near ? measure(both).off() : infinity;
-    if (off <= trial.most_off) {
-        ++trial.near;
-        const bool is_odd = trial.strays > 0 || (is_whole && trial.has_plain && !trial.is_plain);
-        if (!trial.best || std::pair(is_odd, off) < std::pair(trial.best->is_odd, trial.best->off)) {
-            trial.best = Found{both, off, is_odd};
-            trial.best_cuts = trial.cuts;
-        }
-        trial.is_over = is_first && is_whole && !trial.is_plain;
-    }
-    trial.has_plain = trial.has_plain || is_first;
-    trial.is_over = trial.is_over || trial.tries > most_tries || is_cut();
-}
-
-/// Pairs an axis of each, and goes on with the others.
-void Search::pair_axes(Trial& trial, const std::vector<Axis>& a, const std::vector<Axis>& b, Axis x, Axis y,
-                       bool is_ordered)
-{
-    const auto go_on = [&](const Along& along) {
-        if (trial.is_over)
+    const std::size_t rank = trial.a.shape.size();
+    if (axis == rank + trial.b.shape.size())
+        return try_parts(trial);
+    Half& half = axis < rank ? trial.a : trial.b;
+    const std::size_t k = axis < rank ? axis : axis - rank;
+    const auto go_on = [&](const Indices& part) {
+        constexpr std::size_t most_tries = 4000;
+        if (trial.tries > most_tries || (is_cut() && trial.effort != Effort::known))
             return;
-        trial.both.a.axes.insert(trial.both.a.axes.begin(), scaled(along.a, x.stride));
-        trial.both.b.axes.insert(trial.both.b.axes.begin(), scaled(along.b, y.stride));
-        match(trial, a, b);
-        trial.both.a.axes.erase(trial.both.a.axes.begin());
-        trial.both.b.axes.erase(trial.both.b.axes.begin());
+        half.parts.push_back(part);
+        choose(trial, axis + 1, k + 1 == half.shape.size() ? trial.count : rest / part.size());
+        half.parts.pop_back();
     };
-    const std::size_t size = std::min(x.size, y.size), room = std::max(x.size, y.size) - size;
-    if (room == 0)
-        go_on({range(0, size), range(0, size)});
-    if (!is_ordered)
-        return;
-    const auto found = known_.find({trial.call, x.size, y.size});
-    const std::vector<Along> known = found == known_.end() ? std::vector<Along>{} : found->second;
-    for (const Along& along : known)
-        go_on(along);
-    if (room == 0 || trial.is_plain || !(x.size > y.size ? trial.a_can_be_cut : trial.b_can_be_cut))
-        return;
-    trial.strays += known.empty() ? 0 : 1;
-    for (std::size_t begin = 0; begin <= room; ++begin) {
-        const Indices part = range(begin, size), whole = range(0, size);
-        const Along along = x.size > y.size ? Along{part, whole} : Along{whole, part};
-        if (std::ranges::find(known, along) != known.end())
+    for (const std::size_t length : trial.lengths[axis]) {
+        if (rest % length != 0 || (k + 1 == half.shape.size() && rest != length))
             continue;
-        trial.cuts.emplace_back(x.size, y.size, along);
-        go_on(along);
-        trial.cuts.pop_back();
+        const std::vector<Indices>& known = known_[{trial.call, axis < rank ? 'A' : 'B', half.shape[k], length}];
+        if (length == half.shape[k])
+            go_on(range(0, length));
+        for (const Indices& part : known)
+            go_on(part);
+        if (length == half.shape[k] || trial.effort == Effort::known)
+            continue;
+        trial.strays += known.empty() ? 0 : 1;
+        for (std::size_t begin = 0; begin + length <= half.shape[k]; ++begin)
+            if (const Indices part = range(begin, length); std::ranges::find(known, part) == known.end())
+                go_on(part);
+        trial.strays -= known.empty() ? 0 : 1;
     }
-    trial.strays -= known.empty() ? 0 : 1;
 }
 
-void Search::match(Trial& trial, std::vector<Axis> a, std::vector<Axis> b)
+void Search::try_parts(Trial& trial)
 {
-    if (a.empty() && b.empty())
-        return leaf(trial);
-    if (a.empty() || b.empty()) { // one place of an axis that the other does not have
-        const bool is_a = b.empty();
-        std::vector<Axis>& rest = is_a ? a : b;
-        const Axis axis = rest.back(), one{1, 0};
-        rest.pop_back();
-        return pair_axes(trial, a, b, is_a ? axis : one, is_a ? one : axis, true);
-    }
-    const Axis x = a.back();
-    a.pop_back();
-    for (std::size_t k = b.size(); k-- > (trial.is_plain ? b.size() - 1 : 0) && !trial.is_over;) {
-        const Axis y = b[k];
-        std::vector<Axis> others = b;
-        others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
-        pair_axes(trial, a, others, x, y, k + 1 == b.size());
-
-        // or the larger is merged of two axes; one of the arrays has the finer ones throughout
-        const bool is_x = x.size > y.size;
-        const std::size_t size = std::min(x.size, y.size), factor = std::max(x.size, y.size) / size;
-        if (trial.is_plain || factor == 1 || factor * size != std::max(x.size, y.size) ||
-            (is_x ? trial.b_splits : trial.a_splits) > 0)
-            continue;
-        std::size_t& splits = is_x ? trial.a_splits : trial.b_splits;
-        ++splits;
-        for (const bool is_inner : {true, false}) {
-            const std::size_t stride = is_x ? x.stride : y.stride;
-            const Axis part{size, is_inner ? stride : stride * factor}, rest{factor, is_inner ? stride * size : stride};
-            std::vector<Axis> as = a, bs = others;
-            if (is_x)
-                as.push_back(rest);
-            else
-                bs.insert(bs.begin() + static_cast<std::ptrdiff_t>(k), rest);
-            pair_axes(trial, as, bs, is_x ? part : x, is_x ? y : part, false);
+    ++trial.tries;
+    work_ += 16;
+    for (const bool is_last : {false, true}) // they are corners in any order of axes
+        if (std::abs(trial.a.corner(is_last) - trial.b.corner(is_last)) > trial.slack)
+            return;
+    Found found{{&trial.a.array, &trial.b.array, trial.a.places(), trial.b.places()}, 0, trial.strays > 0};
+    Aligned& both = found.aligned;
+    work_ += 8 * static_cast<double>(both.count());
+    if (trial.effort != Effort::known) {
+        const Array a = part_of(trial.a.array, both.a_places, trial.a.lengths()),
+                    b = part_of(trial.b.array, both.b_places, trial.b.lengths());
+        const bool is_a_finer = a.rank() > b.rank();
+        const Array &finer = is_a_finer ? a : b, &other = is_a_finer ? b : a;
+        const std::vector<std::string> movable(finer.rank(), "h");
+        const auto fit = best_fit(other, Target{{}, finer.shape, movable, "", finer.size()}, finer);
+        if (!fit && a.shape != b.shape)
+            return;
+        if (fit && !std::ranges::is_sorted(fit->order)) {
+            put_in_order(is_a_finer ? both.b_places : both.a_places, other, *fit);
+            found.is_odd = found.is_odd || merges(a.shape, b.shape);
         }
-        --splits;
     }
-    if (a.size() >= b.size() && !trial.is_plain) // or b has only one place of it
-        pair_axes(trial, a, b, x, {1, 0}, true);
+    found.off = measure(both).off();
+    if (found.off > trial.most_off)
+        return;
+    ++trial.near;
+    if (trial.best && std::pair(trial.best->is_odd, trial.best->off) <= std::pair(found.is_odd, found.off))
+        return;
+    trial.best = std::move(found);
+    trial.a_best = trial.a.parts;
+    trial.b_best = trial.b.parts;
 }
 
-std::optional<Search::Found> Search::near(const Array& a, const Array& b, const std::string& call, double most_off,
-                                          Cut cut)
+std::optional<Search::Found> Search::find(const Array& a, const Array& b, const std::string& call, double most_off,
+                                          Effort effort)
 {
-    if (a.values.empty() || b.values.empty() || is_cut())
-        return std::nullopt;
-    const bool is_either = cut == Cut::either;
-    std::vector<Axis> as = axes_of(a), bs = axes_of(b);
-    Trial trial{.a = a,
-                .b = b,
+    const bool is_known = effort == Effort::known, is_one_rank = a.rank() == b.rank();
+    const Shape as = is_one_rank ? a.shape : without_ones(a.shape), bs = is_one_rank ? b.shape : without_ones(b.shape);
+    if (a.values.empty() || b.values.empty() || (is_cut() && !is_known))
+        return a.shape == b.shape && !is_cut() ? std::optional(Found{{&a, &b}}) : std::nullopt;
+    if (is_known && a.size() == b.size() && as != bs) // the same numbers in another shape
+        return Found{{&a, &b}};
+    Trial trial{.a = {a, as},
+                .b = {b, bs},
                 .call = call,
                 .most_off = most_off,
-                .a_can_be_cut = is_either || a.size() > b.size(),
-                .b_can_be_cut = is_either || b.size() > a.size(),
-                .is_plain = std::ranges::equal(as, bs, {}, &Axis::size, &Axis::size),
-                .squares = std::max(squares_of(a), squares_of(b))};
-    match(trial, as, bs);
-    if (trial.near == 1)
-        for (auto& [a_size, b_size, along] : trial.best_cuts)
-            known_[{call, a_size, b_size}].push_back(std::move(along));
-    return trial.best;
-}
-
-std::optional<Search::Found> Search::plain(const Array& a, const Array& b, const std::string& call)
-{
-    if (a.values.empty() || b.values.empty())
-        return a.shape == b.shape ? std::optional(Found{{{&a, {{}}}, {&b, {{}}}}}) : std::nullopt;
-    Trial trial{.a = a,
-                .b = b,
-                .call = call,
-                .most_off = infinity,
-                .a_can_be_cut = true,
-                .b_can_be_cut = true,
-                .is_plain = true};
-    const bool is_of_one_rank = a.rank() == b.rank();
-    std::vector<Axis> as = axes_of(a, !is_of_one_rank), bs = axes_of(b, !is_of_one_rank);
-    if (a.size() == b.size() && !std::ranges::equal(as, bs, {}, &Axis::size, &Axis::size))
-        as = bs = {{a.size(), 1}}; // the same numbers in another shape
-    match(trial, as, bs);
-    return trial.best;
+                .effort = effort,
+                .slack = is_known ? infinity : 4 * most_off * std::max(largest_of(a), largest_of(b))};
+    const bool is_a_larger = a.size() > b.size();
+    const auto has = [&](double number) {
+        work_ += static_cast<double>(std::max(a.size(), b.size())) / 8;
+        return std::ranges::any_of((is_a_larger ? a : b).values,
+                                   [&](double one) { return !(std::abs(one - number) > trial.slack); });
+    };
+    if (const Array& part = is_a_larger ? b : a;
+        effort == Effort::larger && !(has(part.values.front()) && has(part.values.back())))
+        return std::nullopt;
+    const auto try_lengths = [&](std::size_t count, std::vector<Shape> of_a, const std::vector<Shape>& of_b) {
+        of_a.insert(of_a.end(), of_b.begin(), of_b.end());
+        trial.lengths = std::move(of_a);
+        trial.count = count;
+        if (!trial.best)
+            choose(trial, 0, count);
+    };
+    if (a.size() == b.size())
+        try_lengths(a.size(), only(as), only(bs));
+    Shape common;
+    for (std::size_t k = 0; k < std::min(as.size(), bs.size()); ++k)
+        common.push_back(std::min(as[k], bs[k]));
+    if (as.size() == bs.size() && as != bs && (effort != Effort::larger || common == as || common == bs))
+        try_lengths(element_count(common), only(common), only(common));
+    if (a.size() != b.size() && !is_known)
+        try_lengths(std::min(a.size(), b.size()), is_a_larger ? any(as, bs) : only(as),
+                    is_a_larger ? only(bs) : any(bs, as));
+    const auto learn = [&](char run, const Shape& shape, const std::vector<Indices>& parts) {
+        for (std::size_t k = 0; k < parts.size(); ++k)
+            if (std::vector<Indices>& known = known_[{call, run, shape[k], parts[k].size()}];
+                parts[k].size() != shape[k] && std::ranges::find(known, parts[k]) == known.end())
+                known.push_back(parts[k]);
+    };
+    if (trial.near == 1) {
+        learn('A', as, trial.a_best);
+        learn('B', bs, trial.b_best);
+    }
+    return std::move(trial.best);
 }
 
 // ------------------------------------------------------------------------------------------------ rows
 
-/// Which row of the one is which of the other, where each row of one is found; those of different lengths are cut.
-std::optional<Along> Search::rows(const Array& a, const Array& b, double most_off)
+/// Which rows of the one are those of the other, where each is found; those of different lengths as far as both are.
+std::optional<Indices> Search::rows(const Array& few, const Array& many, double most_off)
 {
-    if (a.rank() != b.rank() || a.rank() < 2 || a.values.empty() || b.values.empty() || is_cut())
+    if (few.rank() < 2 || few.rank() != many.rank() || few.values.empty() || many.values.empty() || is_cut())
         return std::nullopt;
-    Aligned row{{&a}, {&b}};
-    std::size_t a_stride = 1, b_stride = 1;
-    for (std::size_t k = a.rank(); k-- > 1; a_stride *= a.shape[k], b_stride *= b.shape[k]) {
-        const std::size_t size = std::min(a.shape[k], b.shape[k]);
-        row.a.axes.insert(row.a.axes.begin(), range(0, size, a_stride));
-        row.b.axes.insert(row.b.axes.begin(), range(0, size, b_stride));
-    }
-    const double most =
-        most_off * most_off *
-        std::max(squares_of(a) / static_cast<double>(a.shape[0]), squares_of(b) / static_cast<double>(b.shape[0]));
-    const auto is_same = [&](std::size_t i, std::size_t j) {
-        double squares = 0;
-        row.each([&](std::size_t left, std::size_t right) {
-            const double x = a.values[i * a_stride + left], y = b.values[j * b_stride + right];
-            squares += is_same_unusual(x, y) ? 0 : (x - y) * (x - y);
+    std::vector<Indices> columns{{0}};
+    for (std::size_t k = 1; k < few.rank(); ++k)
+        columns.push_back(range(0, std::min(few.shape[k], many.shape[k])));
+    const Indices few_row = places_of(few.shape, columns), many_row = places_of(many.shape, columns);
+    const double slack = most_off * std::max(size_of(few.values), size_of(many.values));
+    const auto is_same_row = [&](std::size_t i, std::size_t j) {
+        const double *x = &few.values[i * few.size() / few.shape[0]],
+                     *y = &many.values[j * many.size() / many.shape[0]];
+        return std::ranges::equal(few_row, many_row, [&](std::size_t left, std::size_t right) {
             work_ += 1;
-            return squares <= most; // false for NaN
+            return is_same(x[left], y[right]) || std::abs(x[left] - y[right]) <= slack;
         });
-        return squares <= most;
     };
-    Along along;
-    const bool is_a_in_b = a.shape[0] <= b.shape[0];
-    for (std::size_t i = 0; i < std::min(a.shape[0], b.shape[0]); ++i) {
+    Indices found;
+    for (std::size_t i = 0; i < few.shape[0]; ++i) {
         std::size_t j = 0;
-        const std::size_t others = std::max(a.shape[0], b.shape[0]);
-        while (j < others && !(is_a_in_b ? is_same(i, j) : is_same(j, i)))
+        while (j < many.shape[0] && !is_same_row(i, j))
             ++j;
-        if (j == others)
+        if (j == many.shape[0])
             return std::nullopt;
-        along.a.push_back(is_a_in_b ? i : j);
-        along.b.push_back(is_a_in_b ? j : i);
+        found.push_back(j);
     }
-    return along;
+    return found;
 }
 
 void Search::learn_rows(const Array& a, const Array& b, const std::string& call)
 {
-    const auto along = rows(a, b, 1e-6);
-    if (!along || along->a == along->b)
+    if (a.rank() == 0 || a.rank() != b.rank())
         return;
-    known_[{call, a.shape[0], b.shape[0]}].push_back(*along);
+    const bool is_a_in_b = a.shape[0] <= b.shape[0];
+    const auto found = is_a_in_b ? rows(a, b, 1e-6) : rows(b, a, 1e-6);
+    if (!found || *found == range(0, found->size()))
+        return;
+    known_[{call, is_a_in_b ? 'B' : 'A', (is_a_in_b ? b : a).shape[0], found->size()}].push_back(*found);
     for (std::size_t k = 1; k < a.rank(); ++k)
-        if (const std::size_t size = std::min(a.shape[k], b.shape[k]); a.shape[k] != b.shape[k])
-            known_[{call, a.shape[k], b.shape[k]}].push_back({range(0, size), range(0, size)});
+        if (const auto [least, most] = std::minmax(a.shape[k], b.shape[k]); least != most)
+            known_[{call, a.shape[k] == most ? 'A' : 'B', most, least}].push_back(range(0, least));
 }
 
 bool Search::is_reordered(const Array& a, const Array& b, double most_off)
 {
-    const auto along = a.shape == b.shape ? rows(a, b, most_off) : std::nullopt;
-    return along && along->a != along->b;
+    const auto found = a.shape == b.shape ? rows(a, b, most_off) : std::nullopt;
+    return found && *found != range(0, found->size());
 }
 
 } // namespace attn::diff

@@ -13,34 +13,35 @@ namespace attn::diff {
 
 using Indices = std::vector<std::size_t>;
 
-/// Some numbers of an array, axis by axis: where each index stands, so that the axes are in any order, merged, split, cut or with
-/// their indices in another order. The number at (i, j) is values[axes[0][i] + axes[1][j]].
-struct View {
-    const Array* array;
-    std::vector<Indices> axes = {};
-
-    /// Where the first number is.
-    std::size_t first() const;
-    /// Which part of the array it is, "[0:1, :5] of B"; empty where it is the whole.
-    std::string part_text(const char* run) const;
-};
-
 /// Numbers of two arrays, one for one.
 struct Aligned {
-    View a, b;
+    const Array *a, *b;
+    Indices a_places = {}, b_places = {}; ///< empty for all of an array in its order
 
-    /// The places in both arrays of each pair of numbers.
-    template <class Take>
-    void each(const Take& take) const;
+    std::size_t count() const { return a_places.empty() ? a->size() : a_places.size(); }
+    std::size_t a_at(std::size_t i) const { return a_places.empty() ? i : a_places[i]; }
+    std::size_t b_at(std::size_t i) const { return b_places.empty() ? i : b_places[i]; }
 };
+
+/// From where to where an axis is.
+struct Stretch {
+    std::size_t size, begin, end;
+    bool operator==(const Stretch&) const = default;
+};
+
+/// The stretch of each axis in which some places of an array are.
+std::vector<Stretch> stretches_of(const Shape& shape, const Indices& places);
+
+/// Which part of an array some places are, "[0:1, :5] of B"; empty where they are all.
+std::string part_text(const Array& array, const Indices& places, const char* run);
 
 /// How far apart two aligned arrays are.
 struct Apart {
     std::size_t count = 0, differing = 0;
-    double rms = 0, difference = 0;       ///< the size of the larger of both; the root mean square of their difference
-    double largest = 0;                   ///< the largest difference, over its number or the root mean square
-    bool is_finite = true;                ///< false where one has an infinity or NaN that the other does not have
-    std::size_t a_worst = 0, b_worst = 0; ///< places in the arrays
+    double rms = 0, difference = 0; ///< the size of the larger of both; the root mean square of their difference
+    double largest = 0;             ///< the largest difference, over its number or the root mean square
+    bool is_finite = true;          ///< false where one has an infinity or NaN that the other does not have
+    std::size_t worst = 0;          ///< which of the aligned numbers is furthest off
 
     double off() const;
 };
@@ -50,30 +51,27 @@ Apart measure(const Aligned& both);
 /// How large numbers are: their root mean square, without those of a mask, which stand for minus infinity.
 double size_of(const std::vector<double>& numbers);
 
-/// Which indices of an axis of one run are which of the other's.
-struct Along {
-    Indices a, b;
-    bool operator==(const Along&) const = default;
-};
-
-/// Finds arrays in each other: whole or in part, with axes in another order, merged or split at any depth.
+/// Finds arrays in each other: one is a part of the other along each axis, and the axes of the part are in any order, merged or split.
 class Search {
 public:
     struct Found {
         Aligned aligned;
         double off = 0;
-        bool is_odd = false; ///< the plain layout fits and is not near; or a part other than what is known
+        bool is_odd =
+            false; ///< their axes are in another order, though of the same sizes; or a part other than what is known
     };
-    enum class Cut { larger, either }; ///< of which a part can be what they have in common
+    /// What is tried.
+    enum class Effort {
+        known,  ///< the axes in their order, parts that are known: of arrays that are meant to be the same and are not
+        larger, ///< the larger is cut
+        either  ///< each can be, along axes of the same order
+    };
 
     /// The nearest layout that is off by no more than that.
     /// @param call  what the part depends on besides sizes: the calls that the arrays are of
-    std::optional<Found> near(const Array& a, const Array& b, const std::string& call, double most_off, Cut cut);
+    std::optional<Found> find(const Array& a, const Array& b, const std::string& call, double most_off, Effort effort);
 
-    /// The layout of two arrays that are meant to be the same and are not: their axes in order, parts as known.
-    std::optional<Found> plain(const Array& a, const Array& b, const std::string& call);
-
-    /// Learns from two inputs that the rows of a batch, or their tokens, stand elsewhere.
+    /// Learns from two inputs that the rows of a batch stand elsewhere.
     void learn_rows(const Array& a, const Array& b, const std::string& call);
 
     /// True where the rows of two arrays are the same in an order that no input has shown.
@@ -83,48 +81,18 @@ public:
     bool is_cut() const { return work_ > most_work; }
 
 private:
-    struct Axis {
-        std::size_t size, stride;
-    };
+    using Axis =
+        std::tuple<std::string, char, std::size_t, std::size_t>; ///< the call, the run, the size, and that of the part
+    struct Half;
     struct Trial;
     static constexpr double most_work = 4e9;
 
-    void match(Trial& trial, std::vector<Axis> a, std::vector<Axis> b);
-    void pair_axes(Trial& trial, const std::vector<Axis>& a, const std::vector<Axis>& b, Axis x, Axis y,
-                   bool is_ordered);
-    void leaf(Trial& trial);
-    std::optional<Along> rows(const Array& a, const Array& b, double most_off);
-    static std::vector<Axis> axes_of(const Array& array, bool without_ones = true);
+    void choose(Trial& trial, std::size_t axis, std::size_t rest);
+    void try_parts(Trial& trial);
+    std::optional<Indices> rows(const Array& few, const Array& many, double most_off);
 
-    std::map<std::tuple<std::string, std::size_t, std::size_t>, std::vector<Along>> known_;
+    std::map<Axis, std::vector<Indices>> known_;
     double work_ = 0;
 };
-
-// ------------------------------------------------------------------------------------------------ inline
-
-template <class Take>
-void Aligned::each(const Take& take) const
-{
-    const std::size_t rank = a.axes.size();
-    for (const Indices& axis : a.axes)
-        if (axis.empty())
-            return;
-    std::vector<std::size_t> state(3 * rank + 2, 0);
-    std::size_t *const index = state.data(), *const a_base = index + rank, *const b_base = a_base + rank + 1;
-    std::size_t axis = 0;
-    while (true) {
-        for (; axis < rank; ++axis) { // the outer axes give where the inner ones begin
-            a_base[axis + 1] = a_base[axis] + a.axes[axis][index[axis]];
-            b_base[axis + 1] = b_base[axis] + b.axes[axis][index[axis]];
-        }
-        if (!take(a_base[rank], b_base[rank]))
-            return;
-        while (axis > 0 && ++index[axis - 1] == a.axes[axis - 1].size())
-            index[--axis] = 0;
-        if (axis == 0)
-            return;
-        --axis;
-    }
-}
 
 } // namespace attn::diff

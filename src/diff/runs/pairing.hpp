@@ -16,15 +16,15 @@ struct Graph {
     explicit Graph(const RecordedRun& recorded);
 
     const RecordedRun& run;
-    std::vector<std::vector<std::size_t>> reads, readers;
+    std::vector<Indices> reads, readers;
     std::vector<NumberType> types, types_so_far; ///< that the numbers of each tell, and the shortest up to it
-    std::vector<std::size_t> results;            ///< what the run returned, or nothing later was computed from
+    Indices results;                             ///< what the run returned, or nothing later was computed from
     bool knows_reads = false;
 
     std::size_t size() const { return run.arrays.size(); }
     const std::string& name(std::size_t i) const { return run.arrays[i].first; }
     const Array& array(std::size_t i) const { return run.arrays[i].second; }
-    const Origin* origin(std::size_t i) const;
+    std::optional<Origin> origin(std::size_t i) const;
     bool is_input(std::size_t i) const { return knows_reads ? reads[i].empty() : i == 0; }
     bool is_result(std::size_t i) const;
 };
@@ -39,8 +39,7 @@ NumberType shorter(NumberType left, NumberType right);
 struct Pairing {
     std::size_t a, b;
     std::string how;
-    std::optional<Aligned> aligned; ///< nothing where neither is a part of the other
-    bool is_odd = false;            ///< their layout is not the one that was to be expected
+    std::optional<Search::Found> found; ///< nothing where neither is a part of the other
 };
 
 struct Pairings {

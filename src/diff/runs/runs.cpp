@@ -4,15 +4,15 @@
 
 #include "pairing.hpp"
 #include "../read.hpp"
+#include "../type_evidence.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <set>
 #include <array>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -23,21 +23,14 @@ namespace {
 NumberType type_of(const Array& array)
 {
     constexpr std::size_t enough = 4; // different numbers; a mask of -10000 is of any type
-    const auto needs_digits = [](NumberType type, double number) {
-        int exponent = 0;
-        const double digits = std::ldexp(std::frexp(number, &exponent), digits_of(type) / 2);
-        return std::isfinite(number) && digits != std::trunc(digits);
-    };
-    if (array.type != ElementType::real)
-        return NumberType::float64;
     for (const NumberType type : {NumberType::bfloat16, NumberType::float16, NumberType::float32}) {
-        if (!std::ranges::all_of(array.values, [type](double number) { return is_exactly(type, number); }))
-            continue;
         std::set<double> telling;
-        for (std::size_t i = 0; i < array.size() && telling.size() < enough; ++i)
-            if (needs_digits(type, array.values[i]))
-                telling.insert(std::abs(array.values[i]));
-        return telling.size() >= std::min(enough, array.size()) && !telling.empty() ? type : NumberType::float64;
+        for (const double number : array.values)
+            if (telling.size() < enough && needs_digits(type, number))
+                telling.insert(std::abs(number));
+        if (array.type == ElementType::real && !telling.empty() && telling.size() >= std::min(enough, array.size()) &&
+            std::ranges::all_of(array.values, [type](double number) { return is_exactly(type, number); }))
+            return type;
     }
     return NumberType::float64;
 }
@@ -59,8 +52,8 @@ struct Off {
 // ------------------------------------------------------------------------------------------------ what is off
 
 /// A run, and what was found of each of its arrays.
-struct Side {
-    Side(const RecordedRun& run, char letter) : graph(run), name(letter), pairs(graph.size()), off(graph.size()) {}
+struct Side : Graph {
+    Side(const RecordedRun& recorded, char name) : Graph(recorded), letter(name), pairs(size()), off(size()) {}
 
     /// What lies between an array and those before it that have a partner; and the last of these.
     struct Before {
@@ -70,14 +63,11 @@ struct Side {
     Before before(std::size_t node) const
     {
         Before found;
-        std::vector<std::size_t> open{node};
+        Indices open{node};
         while (!open.empty()) {
             const std::size_t at = open.back();
             open.pop_back();
-            std::vector<std::size_t> reads = graph.reads[at];
-            if (!graph.knows_reads && at > 0)
-                reads = {at - 1};
-            for (const std::size_t read : reads)
+            for (const std::size_t read : knows_reads || at == 0 ? reads[at] : Indices{at - 1})
                 if (!pairs[read].empty())
                     found.last = std::max(found.last.value_or(0), read);
                 else if (found.unpaired.insert(read).second)
@@ -86,9 +76,8 @@ struct Side {
         return found;
     }
 
-    Graph graph;
-    char name;
-    std::vector<std::vector<std::size_t>> pairs; ///< that each array is in
+    char letter;
+    std::vector<Indices> pairs; ///< that each array is in
     std::vector<std::optional<Off>> off;
     std::vector<bool> is_ok = {}; ///< the same as in the other run, or all that was computed from it is
 };
@@ -97,7 +86,7 @@ class Judge {
 public:
     Judge(const RecordedRun& a, const RecordedRun& b) : a_(a, 'A'), b_(b, 'B')
     {
-        Pairings found = pair_arrays(a_.graph, b_.graph);
+        Pairings found = pair_arrays(a_, b_);
         pairings_ = std::move(found.pairs);
         result_.is_search_cut = found.is_search_cut;
         for (std::size_t k = 0; k < pairings_.size(); ++k) {
@@ -111,38 +100,38 @@ public:
         for (const Pairing& pairing : pairings_)
             judge(pairing);
         find_effects();
+        find_undecided();
         for (Side* side : {&a_, &b_})
             judge_results(*side);
-        find_undecided();
-        find_between();
-        for (const Side* side : {&a_, &b_})
-            for (std::size_t i = 0; i < side->graph.size(); ++i)
+        if (pairings_.empty())
+            result_.why_undecided = {
+                "nothing in common: no array of one has a name or the numbers of one of the other"};
+        for (const auto& [side, only] : {std::pair(&a_, &result_.only_a), std::pair(&b_, &result_.only_b)})
+            for (std::size_t i = 0; i < side->size(); ++i)
                 if (side->pairs[i].empty())
-                    (side == &a_ ? result_.only_a : result_.only_b).push_back(side->graph.name(i));
+                    only->push_back(side->name(i));
+        find_between();
         return std::move(result_);
     }
 
 private:
+    bool knows_reads() const { return a_.knows_reads && b_.knows_reads; }
+
     void judge(const Pairing& pairing)
     {
         RunPair& pair = result_.pairs.emplace_back();
-        pair.a = a_.graph.name(pairing.a);
-        pair.b = b_.graph.name(pairing.b);
+        pair.a = a_.name(pairing.a);
+        pair.b = b_.name(pairing.b);
         pair.how = pairing.how;
-        if (const Origin* origin = a_.graph.origin(pairing.a))
-            pair.a_origin = *origin;
-        if (const Origin* origin = b_.graph.origin(pairing.b))
-            pair.b_origin = *origin;
+        pair.a_origin = a_.origin(pairing.a);
+        pair.b_origin = b_.origin(pairing.b);
+        pair.is_shape_wrong = !pairing.found;
         Off before = all_before_;
-        if (a_.graph.knows_reads && b_.graph.knows_reads) {
+        if (knows_reads()) {
             before = operands(a_, pairing.a);
             before.take(operands(b_, pairing.b));
         }
-        Off now{.is_different = true};
-        if (pairing.aligned)
-            now = judge_numbers(pair, pairing, before);
-        else
-            pair.is_shape_wrong = true;
+        const Off now = pairing.found ? judge_numbers(pair, pairing, before) : Off{.is_different = true};
         if (now.is_different)
             pair.likeness = Likeness::different;
         pair.follows = now.is_different && before.is_different;
@@ -158,48 +147,48 @@ private:
         constexpr double growth = 8; // of what the operands are off by, in one step
         constexpr double peak = 8;   // the largest of many roundings over their root mean square
         constexpr double steps = 16; // more of them than one, where what lies between was not compared
-        const Aligned& both = *pairing.aligned;
+        const Aligned& both = pairing.found->aligned;
         const Apart apart = measure(both);
-        const std::string a_part = both.a.part_text("A"), b_part = both.b.part_text("B");
-        pair.part = a_part.empty() || b_part.empty() ? a_part + b_part : a_part + ", " + b_part;
+        const std::string a_part = part_text(*both.a, both.a_places, "A"),
+                          b_part = part_text(*both.b, both.b_places, "B");
+        pair.part = a_part + (a_part.empty() || b_part.empty() ? "" : ", ") + b_part;
         if (apart.count == 0)
             return {};
         pair.off = apart.off();
         pair.largest = apart.largest;
-        pair.a_worst = index_at(apart.a_worst, both.a.array->shape);
-        pair.b_worst = index_at(apart.b_worst, both.b.array->shape);
-        pair.a_value = both.a.array->values[apart.a_worst];
-        pair.b_value = both.b.array->values[apart.b_worst];
+        pair.a_worst = index_at(both.a_at(apart.worst), both.a->shape);
+        pair.b_worst = index_at(both.b_at(apart.worst), both.b->shape);
+        pair.a_value = both.a->values[both.a_at(apart.worst)];
+        pair.b_value = both.b->values[both.b_at(apart.worst)];
         if (apart.differing == 0)
             return {.is_unclear = before.is_unclear};
-        const bool is_counted = both.a.array->type != ElementType::real;
         bool is_unseen = false;
         double operand_size = 0;
-        type_ = shorter(type_, shorter(a_.graph.types[pairing.a], b_.graph.types[pairing.b]));
+        type_ = shorter(type_, shorter(a_.types[pairing.a], b_.types[pairing.b]));
         for (const auto& [side, node] : {std::pair(&a_, pairing.a), std::pair(&b_, pairing.b)}) {
             for (const std::size_t one : side->before(node).unpaired) {
-                is_unseen = is_unseen || side->graph.array(one).type == ElementType::real;
-                type_ = shorter(type_, side->graph.types[one]);
+                is_unseen = is_unseen || side->array(one).type == ElementType::real;
+                type_ = shorter(type_, side->types[one]);
             }
-            for (const std::size_t read : side->graph.reads[node])
-                operand_size = std::max(operand_size, size_of(side->graph.array(read).values));
+            for (const std::size_t read : side->reads[node])
+                operand_size = std::max(operand_size, size_of(side->array(read).values));
         }
         result_.type = type_;
-        const bool is_alone = a_.graph.is_input(pairing.a) || b_.graph.is_input(pairing.b);
         const double roundings = roundings_of(type_);
+        const bool is_counted = both.a->type != ElementType::real;
         const bool is_nothing_else = apart.is_finite && apart.rms > 0 && apart.rms <= roundings * operand_size;
         pair.allowed = is_counted ? 0 : is_nothing_else ? 2 : roundings + growth * before.rms;
         const double largest = peak * roundings + peak * growth * before.largest;
-        const auto is_within = [&](double times) {
-            return apart.off() <= times * pair.allowed && apart.largest <= times * largest;
-        };
+        const bool is_alone = a_.is_input(pairing.a) || b_.is_input(pairing.b);
         const double far = is_alone    ? std::max(steps, roundings_of(NumberType::bfloat16) / pair.allowed)
                            : is_unseen ? steps
                                        : 1;
-        if (is_counted || !apart.is_finite || !(is_nothing_else || is_within(far)))
+        const auto is_within = [&](double times) {
+            return is_nothing_else || (apart.off() <= times * pair.allowed && apart.largest <= times * largest);
+        };
+        if (is_counted || !apart.is_finite || !is_within(far))
             return {.is_different = true};
-        const bool is_rounding = is_nothing_else || is_within(1);
-        pair.likeness = is_rounding && !before.is_unclear ? Likeness::rounding : Likeness::undecided;
+        pair.likeness = is_within(1) && !before.is_unclear ? Likeness::rounding : Likeness::undecided;
         if (is_nothing_else) // which is small beside what it was computed from, and so beside what follows
             return {.rms = roundings, .largest = roundings, .is_unclear = before.is_unclear};
         return {.rms = apart.off(), .largest = apart.largest, .is_unclear = pair.likeness == Likeness::undecided};
@@ -209,7 +198,7 @@ private:
     static Off operands(Side& side, std::size_t node)
     {
         Off off;
-        for (const std::size_t read : side.graph.reads[node]) {
+        for (const std::size_t read : side.reads[node]) {
             if (!side.off[read])
                 side.off[read] = operands(side, read);
             off.take(*side.off[read]);
@@ -225,18 +214,16 @@ private:
     void find_effects()
     {
         const auto all_readers_ok = [](const Side& side, std::size_t node) {
-            const std::vector<std::size_t>& readers = side.graph.readers[node];
-            return side.graph.knows_reads && !side.graph.is_result(node) &&
-                   std::ranges::all_of(readers, [&](std::size_t reader) { return bool(side.is_ok[reader]); });
+            return side.knows_reads && !side.is_result(node) &&
+                   std::ranges::all_of(side.readers[node],
+                                       [&](std::size_t reader) { return bool(side.is_ok[reader]); });
         };
         for (Side* side : {&a_, &b_}) {
-            side->is_ok.assign(side->graph.size(), false);
-            for (std::size_t i = side->graph.size(); i-- > 0;) {
-                const std::vector<std::size_t>& pairs = side->pairs[i];
-                const bool is_equal =
-                    !pairs.empty() && std::ranges::all_of(pairs, [&](std::size_t pair) { return is_same(pair); });
-                side->is_ok[i] = is_equal || all_readers_ok(*side, i);
-            }
+            side->is_ok.assign(side->size(), false);
+            for (std::size_t i = side->size(); i-- > 0;)
+                side->is_ok[i] = all_readers_ok(*side, i) ||
+                                 (!side->pairs[i].empty() &&
+                                  std::ranges::all_of(side->pairs[i], [&](std::size_t pair) { return is_same(pair); }));
         }
         for (std::size_t k = 0; k < pairings_.size(); ++k)
             if (!is_same(k) && all_readers_ok(a_, pairings_[k].a) && all_readers_ok(b_, pairings_[k].b))
@@ -245,143 +232,104 @@ private:
 
     void judge_results(Side& side)
     {
-        const Graph& graph = side.graph;
-        const char other = side.name == 'A' ? 'B' : 'A';
-        for (const std::size_t node : graph.results) {
-            if (side.pairs[node].empty() && is_by_product(side, node))
+        const char other = side.letter == 'A' ? 'B' : 'A';
+        for (const std::size_t node : side.results) {
+            const Indices& pairs = side.pairs[node];
+            if (pairs.empty() && is_by_product(side, node))
                 continue;
-            RunResult& result = result_.results.emplace_back(RunResult{side.name, graph.name(node), false});
-            const std::string what = fmt::format("{} of {}", result.name, side.name);
-            if (side.pairs[node].empty()) {
-                why(fmt::format(
-                    "{} is a result that has no partner in {}: give it the name that it has there, record what "
-                    "ended early to its end, or leave it out of the run",
-                    what, other));
-                continue;
-            }
-            result.is_compared = true;
-            const bool is_odd = std::ranges::any_of(side.pairs[node], [&](std::size_t k) { return is_odd_result(k); });
-            if (is_odd)
-                why(fmt::format(
-                    "{} has the numbers of {} in another order or at another place, and no input shows which "
-                    "is right: record the inputs",
-                    what, other));
+            result_.results.push_back({side.letter, side.name(node), !pairs.empty()});
+            const std::string what = fmt::format("{} of {}", side.name(node), side.letter);
+            if (pairs.empty())
+                why(fmt::format("{} is a result that has no partner in {}: give it the name that it has there, record "
+                                "what ended early to its end, or leave it out of the run",
+                                what, other));
+            if (std::ranges::count_if(pairs, [&](std::size_t k) { return is_odd_result(k); }) > 0)
+                why(fmt::format("{} has the numbers of {} in another order or at another place, and no input shows "
+                                "which is right: record the inputs",
+                                what, other));
             if (ends_early(side, node))
                 why(fmt::format("{} ends later than what {} has of it, {}: record both to the end, or give both the "
                                 "same tokens",
-                                what, other, result_.pairs[side.pairs[node].back()].part));
+                                what, other, result_.pairs[pairs.back()].part));
         }
     }
 
     /// True for a result whose numbers are those of the other run, but not where they should be.
     bool is_odd_result(std::size_t k)
     {
-        RunPair& pair = result_.pairs[k];
         const Pairing& pairing = pairings_[k];
+        Likeness& likeness = result_.pairs[k].likeness;
         const bool is_reordered =
-            pair.likeness == Likeness::different && pairing.aligned &&
-            Search().is_reordered(a_.graph.array(pairing.a), b_.graph.array(pairing.b), 8 * roundings_of(type_));
-        if (is_reordered)
-            pair.likeness = Likeness::undecided;
-        return is_reordered || (pairing.is_odd && is_same(k));
+            likeness == Likeness::different && pairing.found &&
+            Search().is_reordered(a_.array(pairing.a), b_.array(pairing.b), 8 * roundings_of(type_));
+        likeness = is_reordered ? Likeness::undecided : likeness;
+        return is_reordered || (pairing.found && pairing.found->is_odd && is_same(k));
     }
 
     /// One of several arrays that a call returned, where the run went on with another.
     static bool is_by_product(const Side& side, std::size_t node)
     {
-        const Origin* own = side.graph.origin(node);
-        for (std::size_t i = 0; i < side.graph.size() && own != nullptr; ++i) {
-            const Origin* other = side.graph.origin(i);
-            if (i != node && other != nullptr && other->line == own->line && other->file == own->file &&
-                other->function == own->function && side.graph.reads[i] == side.graph.reads[node] &&
-                !side.graph.reads[i].empty() && !side.graph.is_result(i) && side.is_ok[i])
+        const std::optional<Origin> own = side.origin(node);
+        for (std::size_t i = 0; i < side.size() && own && !side.reads[node].empty(); ++i) {
+            const std::optional<Origin> other = side.origin(i);
+            if (i != node && other && other->line == own->line && other->file == own->file &&
+                other->function == own->function && side.reads[i] == side.reads[node] && !side.is_result(i) &&
+                side.is_ok[i])
                 return true;
         }
         return false;
     }
 
-    /// Along an axis: from where to where an array was compared.
-    struct Stretch {
-        std::size_t size, begin, end;
-        bool operator==(const Stretch&) const = default;
-    };
-
-    /// What was compared of an array; nothing where it was compared with several, none of which has all of that.
-    std::vector<Stretch> compared(const Side& side, std::size_t node, bool with_several) const
+    /// What was compared of an array in some pairs.
+    std::vector<Stretch> compared(const Side& side, std::size_t node, const Indices& pairs) const
     {
-        const Shape& shape = side.graph.array(node).shape;
-        std::vector<Stretch> all;
-        std::size_t most = 0;
-        std::set<std::size_t> covered;
-        for (const std::size_t size : shape)
-            all.push_back({size, size, 0});
-        for (const std::size_t k : side.pairs[node]) {
-            std::size_t count = 0;
-            if (pairings_[k].aligned)
-                pairings_[k].aligned->each([&](std::size_t a, std::size_t b) {
-                    const std::size_t place = side.name == 'A' ? a : b;
-                    const Shape index = index_at(place, shape);
-                    for (std::size_t i = 0; i < index.size(); ++i) {
-                        all[i].begin = std::min(all[i].begin, index[i]);
-                        all[i].end = std::max(all[i].end, index[i] + 1);
-                    }
-                    covered.insert(place);
-                    ++count;
-                    return true;
-                });
-            most = std::max(most, count);
-        }
-        return with_several || most == covered.size() ? all : std::vector<Stretch>{};
+        Indices places;
+        for (const std::size_t k : pairs)
+            for (std::size_t i = 0; pairings_[k].found && i < pairings_[k].found->aligned.count(); ++i)
+                places.push_back(side.letter == 'A' ? pairings_[k].found->aligned.a_at(i)
+                                                    : pairings_[k].found->aligned.b_at(i));
+        return stretches_of(side.array(node).shape, places);
     }
 
     /// True where the end of a result was not compared, and no input shows that this run was given so much more than the other.
     bool ends_early(const Side& side, std::size_t node) const
     {
-        for (const Stretch& part : compared(side, node, true)) {
-            if (part.end == part.size || part.end == 0)
-                continue;
-            bool is_given = false;
-            for (std::size_t i = 0; i < side.graph.size() && !is_given; ++i)
-                if ((side.graph.is_input(i) || side.graph.array(i).type == ElementType::integer) &&
-                    !side.graph.is_result(i)) {
-                    const std::vector<Stretch> given = compared(side, i, false);
-                    is_given = std::ranges::find(given, part) != given.end();
-                }
-            if (!is_given)
-                return true;
-        }
-        return false;
+        const auto is_ended = [&](const Stretch& part) {
+            const auto has_part = [&](std::size_t i, const Indices& pairs) {
+                return std::ranges::count(compared(side, i, pairs), part) > 0;
+            };
+            bool is_given = part.end == part.size || part.end == 0;
+            for (std::size_t i = 0; i < side.size() && !is_given; ++i)
+                is_given = (side.is_input(i) || side.array(i).type == ElementType::integer) && !side.is_result(i) &&
+                           has_part(i, side.pairs[i]) &&
+                           std::ranges::any_of(side.pairs[i], [&](std::size_t k) { return has_part(i, {k}); });
+            return !is_given;
+        };
+        return std::ranges::any_of(compared(side, node, side.pairs[node]), is_ended);
     }
 
     void why(std::string text) { result_.why_undecided.push_back(std::move(text)); }
 
     void find_undecided()
     {
-        if (pairings_.empty())
-            result_.why_undecided = {
-                "nothing in common: no array of one has a name or the numbers of one of the other"};
         for (const RunPair& pair : result_.pairs)
-            if (pair.likeness == Likeness::undecided && !pair.follows)
-                why(fmt::format(
-                    "{} is off by {:.3g} of its size, and what lies before it was not compared: roundings can do "
-                    "{:.2g} in one step; record what lies between",
-                    pair.a, pair.off, pair.allowed));
-        const auto left = [](const Side& side) {
-            std::vector<std::string> names;
-            for (std::size_t i = 0; i < side.graph.size(); ++i)
-                if (side.pairs[i].empty() && side.graph.array(i).type == ElementType::real)
-                    names.push_back(side.graph.name(i));
-            return names;
-        };
-        const std::vector<std::string> only_a = left(a_), only_b = left(b_);
-        if (!(a_.graph.knows_reads && b_.graph.knows_reads) && !only_a.empty() && !only_b.empty())
+            if (pair.likeness == Likeness::undecided)
+                why(fmt::format("{} is off by {:.3g} of its size, and what lies before it was not compared: roundings "
+                                "can do {:.2g} in one step; record what lies between",
+                                pair.a, pair.off, pair.allowed));
+        std::vector<std::string> only_a, only_b;
+        for (const auto& [side, only] : {std::pair(&a_, &only_a), std::pair(&b_, &only_b)})
+            for (std::size_t i = 0; i < side->size(); ++i)
+                if (side->pairs[i].empty() && side->array(i).type == ElementType::real)
+                    only->push_back(side->name(i));
+        if (!knows_reads() && !only_a.empty() && !only_b.empty())
             why(fmt::format(
                 "{} of A and {} of B have no partner, and which of them are results is not known: give both "
                 "the same name, or leave them out",
                 fmt::join(only_a, ", "), fmt::join(only_b, ", ")));
         for (const Side* side : {&a_, &b_})
-            if (!side->graph.run.incomplete.empty())
-                why(fmt::format("{} is incomplete: {}", side->name, side->graph.run.incomplete));
+            if (!side->run.incomplete.empty())
+                why(fmt::format("{} is incomplete: {}", side->letter, side->run.incomplete));
     }
 
     void find_between()
@@ -389,20 +337,17 @@ private:
         const RunPair* first = result_.first_different();
         if (first == nullptr)
             return;
-        RunPair& pair = result_.pairs[static_cast<std::size_t>(first - result_.pairs.data())];
-        const Pairing& pairing = pairings_[static_cast<std::size_t>(first - result_.pairs.data())];
+        const auto k = static_cast<std::size_t>(first - result_.pairs.data());
+        RunPair& pair = result_.pairs[k];
         Parting between{"", pair.b_origin ? pair.b : pair.a, std::nullopt,
                         pair.b_origin.value_or(pair.a_origin.value_or(Origin{}))};
-        for (const auto& [side, node] : {std::pair(&a_, pairing.a), std::pair(&b_, pairing.b)}) {
+        for (const auto& [side, node] : {std::pair(&a_, pairings_[k].a), std::pair(&b_, pairings_[k].b)}) {
             const Side::Before before = side->before(node);
-            for (const std::size_t one : before.unpaired) {
-                const Origin* origin = side->graph.origin(one);
-                pair.unshared.push_back(
-                    {side->name, side->graph.name(one), origin ? std::optional(*origin) : std::nullopt});
-            }
-            if (const Origin* origin = before.last ? side->graph.origin(*before.last) : nullptr) {
-                between.last_name = side->graph.name(*before.last);
-                between.last_same = *origin;
+            for (const std::size_t one : before.unpaired)
+                pair.unshared.push_back({side->letter, side->name(one), side->origin(one)});
+            if (auto origin = before.last ? side->origin(*before.last) : std::nullopt) {
+                between.last_name = side->name(*before.last);
+                between.last_same = std::move(origin);
             }
         }
         if (!pair.unshared.empty() && (pair.b_origin || pair.a_origin))
@@ -463,9 +408,9 @@ Graph::Graph(const RecordedRun& recorded) : run(recorded), reads(size()), reader
     std::map<std::string_view, std::size_t> places;
     bool all_known = size() > 0;
     for (std::size_t i = 0; i < size(); ++i) {
-        const Origin* from = origin(i);
-        all_known = all_known && from != nullptr && from->knows_reads;
-        for (const std::string& read : from == nullptr ? std::vector<std::string>{} : from->reads)
+        const Origin from = origin(i).value_or(Origin{});
+        all_known = all_known && from.knows_reads;
+        for (const std::string& read : from.reads)
             if (const auto found = places.find(read); found != places.end())
                 reads[i].push_back(found->second);
         places.emplace(name(i), i);
@@ -487,10 +432,10 @@ Graph::Graph(const RecordedRun& recorded) : run(recorded), reads(size()), reader
     results.push_back(size() - 1);
 }
 
-const Origin* Graph::origin(std::size_t i) const
+std::optional<Origin> Graph::origin(std::size_t i) const
 {
     const auto found = run.origins.find(name(i));
-    return found == run.origins.end() ? nullptr : &found->second;
+    return found == run.origins.end() ? std::nullopt : std::optional(found->second);
 }
 
 bool Graph::is_result(std::size_t i) const { return std::ranges::find(results, i) != results.end(); }
