@@ -48,6 +48,8 @@ bool has_numbers(const diff::StepDiff& step) { return step.distance.differing > 
 
 Outcome outcome_of(const diff::Diff& diff, const Request& request)
 {
+    if (diff.is_doubtful)
+        return {};
     if (diff.first_different() != nullptr || diff.missing_fails || diff.extra_fails)
         return {.is_different = true};
     if (request.options.atol || request.options.rtol || std::ranges::none_of(diff.steps, has_numbers))
@@ -64,7 +66,7 @@ void print_likely_mistakes(const diff::Diff& diff)
     const std::vector<diff::Diagnosis> diagnoses = diff::diagnose(diff);
     const Step* later = diagnoses.empty() ? nullptr : diagnoses.front().later;
     const bool is_named = !diagnoses.empty() && later == nullptr;
-    if (!is_named && diff::is_diagnosis_cut(diff))
+    if (!is_named && diff.first_different() != nullptr && diff::is_diagnosis_cut(diff))
         print("looks like none of the well-known mistakes that were tried; the model is too large to try all of them: "
               "save some of the steps before, or give --budget\n");
     else if (!is_named && diff.first_wrong() != nullptr)

@@ -2,6 +2,7 @@
 
 #include "ledger.hpp"
 
+#include "attn/core/budget.hpp"
 #include "name_vocabulary.hpp"
 
 #include <fmt/format.h>
@@ -107,6 +108,10 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
             "nothing in common: no array of MINE is a step of the reference; --names or --map translate names");
     else if (ledger.computed == 0)
         ledger.open.emplace_back("only what was given was compared, nothing that MINE computed");
+    if (world.is_cut)
+        ledger.open.push_back(fmt::format(
+            "the budget of {} billion operations was spent before all was compared: --budget N raises it to N billion",
+            current_budget()->size()));
     if (!listing.incomplete.empty())
         ledger.open.push_back("the recording is not complete: " + listing.incomplete);
 

@@ -293,7 +293,8 @@ std::vector<Array> Placement::inner_results_of(std::size_t step, const ValueOf& 
         if (steps_[step].formula.empty())
             return results;
         for (const std::string& inner : formula::subexpressions(steps_[step].formula))
-            if (Array value = formula::evaluate(inner, lookup).value; is_of_use(value.size()))
+            if (Array value = formula::evaluate(inner, lookup, {.sums = formula::SumErrors::none}).value;
+                is_of_use(value.size()))
                 results.push_back(std::move(value));
     } catch (const formula::FormulaError&) { // its formula can't be computed: that is said where it is judged
     }

@@ -138,15 +138,16 @@ std::size_t result_of(const Recording& reference)
     return last ? *last : names.find("output").value_or(reference.steps.size() - 1);
 }
 
-Diff::World::World(std::shared_ptr<const MyArrays> arrays, const DiffOptions& options, const Hypothesis& hypothesis)
+Diff::World::World(std::shared_ptr<const MyArrays> arrays, Claims meanings)
     : mine(std::move(arrays)),
       run(mine->reference()),
-      claims(claims_of(run, mine->views(), mine->graph(), options, hypothesis)),
+      claims(std::move(meanings)),
       recording(claims.widened ? *claims.widened : run),
       reference(recording.steps),
       names(recording),
       steps(recording, names),
-      known(reference.size())
+      known(reference.size()),
+      is_cut(claims.is_cut)
 {
 }
 
@@ -304,7 +305,7 @@ Diff::World::Both Diff::World::evaluate_both(std::size_t step, const std::string
         return array;
     };
     both.plain = evaluate_step(step, formula, noting, judged);
-    both.moved = evaluate_step(step, formula, moved_of, judged);
+    both.moved = evaluate_step(step, formula, moved_of, judged, false).value;
     return both;
 }
 
@@ -322,7 +323,7 @@ Diff::World::Recomputed Diff::World::recomputed(Both both, const Otherwise& othe
     Recomputed result{std::move(both.plain.value), {}};
     if (result.value.type != ElementType::real)
         return result;
-    const double largest_move = std::max(otherwise.largest_move, largest_move_of(result.value, both.moved.value));
+    const double largest_move = std::max(otherwise.largest_move, largest_move_of(result.value, both.moved));
     const double roundoff = roundoff_of(type), largest = largest_of(result.value);
     const double most = std::min(most_growth * roundoff, most_relative) * std::max(largest, both.scale);
     result.tolerance = tolerance_of(result.value);
@@ -363,6 +364,14 @@ void Diff::World::forget_moved()
     }
 }
 
+Diff::World::Recomputed Diff::World::recompute_plainly(std::size_t step)
+{
+    const ArrayOf plain_of = [this](std::size_t i) -> const Array& { return plain(i); };
+    Array value = evaluate_step(step, reference[step].formula, plain_of, nullptr, false).value;
+    Tolerance tolerance = tolerance_of(value);
+    return {std::move(value), std::move(tolerance)};
+}
+
 Diff::World::Recomputed Diff::World::recompute(std::size_t step, std::size_t draws, bool as_dumped)
 {
     const auto evaluated = [&] {
@@ -374,7 +383,7 @@ Diff::World::Recomputed Diff::World::recompute(std::size_t step, std::size_t dra
     for (std::size_t draw = draws; draw-- > 1;) {
         redraw(draw);
         Both both = evaluated();
-        otherwise.largest_move = std::max(otherwise.largest_move, largest_move_of(both.plain.value, both.moved.value));
+        otherwise.largest_move = std::max(otherwise.largest_move, largest_move_of(both.plain.value, both.moved));
         otherwise.error = std::move(both.plain.error);
     }
     redraw(0);

@@ -75,6 +75,25 @@ DiffVerdict verdict_of(const Diff& diff, std::string_view path)
 
 } // namespace
 
+TEST_CASE("what has no effect, and was computed from something wrong, is wrong with it, and so is what follows",
+          "[diff]")
+{
+    const Recording reference = causal_attention();
+    NamedArrays mine = numbers_of(reference);
+    for (double& number : mine.at("scaled").values)
+        number *= 0.5;
+    mine.at("masked") = follows(reference, "masked", mine);
+    for (double& number : mine.at("masked").values)
+        number = number == minus_infinity ? -1e9 : number;
+    mine.at("weights") = follows(reference, "weights", mine);
+    mine.at("context") = follows(reference, "context", mine);
+    mine.erase("weights");
+    const Diff result = diff::compare(reference, mine);
+    CHECK(verdict_of(result, "scaled") == DiffVerdict::bug);
+    CHECK(verdict_of(result, "masked") == DiffVerdict::inherited);
+    CHECK(verdict_of(result, "context") == DiffVerdict::inherited);
+}
+
 TEST_CASE("a fill whose weights softmax makes zero has no effect", "[diff][effect]")
 {
     for (const double fill : {-1e9, -1e4, -3.4028234663852886e38}) {

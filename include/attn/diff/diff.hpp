@@ -136,6 +136,8 @@ struct Diff {
     std::vector<std::string> extra;                  ///< arrays of MINE that are no step
     std::vector<Found> matched;                      ///< arrays of MINE that were found by their numbers
     bool missing_fails = false, extra_fails = false; ///< where all have to be compared, and are not
+    bool is_doubtful =
+        false; ///< what differs can be right: the budget did not suffice to try all that it can come from
     Ledger ledger;
     std::optional<Between> between; ///< of the first wrong step, where the line of its array is not surely to blame
 
