@@ -297,6 +297,8 @@ int report(const diff::Diff& diff, const Request& request)
     const Outcome outcome = outcome_of(diff, request);
     if (outcome.power)
         print_power(*outcome.power, diff);
+    if (outcome.is_same && !diff.ledger.result.empty())
+        print("the result, {}, was not among what was compared\n", diff.ledger.result);
     if (!outcome.is_different)
         for (const std::string& reason : diff.ledger.open)
             print("undecided: {}\n", reason);
@@ -403,6 +405,7 @@ int report_for_machines(const diff::Diff& diff, const Request& request)
               {"compared",
                {{"results", diff.ledger.results},
                 {"not_compared", diff.ledger.not_compared},
+                {"missing_result", diff.ledger.result.empty() ? Json(nullptr) : Json(diff.ledger.result)},
                 {"computed", diff.ledger.computed}}},
               {"why_undecided", outcome.is_different ? std::vector<std::string>{} : diff.ledger.open},
               {"hint", diff.hint}};

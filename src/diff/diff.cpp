@@ -97,7 +97,7 @@ bool has_nan_rows(const Diff::World& world)
 
 /// What MINE's numbers can be, besides the reference's in the type that they seem to have.
 struct Assumption {
-    EmptyRows rows = EmptyRows::zeros;       ///< what MINE has for queries that can attend to nothing; NaN is found out
+    bool has_even_rows = false;              ///< of queries that can attend to nothing; NaN is found out
     NumberType inputs = NumberType::float64; ///< that the inputs which MINE does not have were rounded to
     std::optional<NumberType> type = {};     ///< that MINE computed in
 };
@@ -114,12 +114,11 @@ Diff judged(const MyArraysPtr& mine, DiffOptions options, Claims claims, const A
     const std::vector<bool> is_same = see_type(result, options);
     world.type = result.type;
     if (has_nan_rows(world)) {
-        world.expect_in_empty_rows(EmptyRows::nan);
+        world.expect_nan_rows();
         result.hint =
             "MINE has NaN, and in the reference some queries can attend to nothing, which gives zeros there: NaN that "
             "follows from these is taken for right";
-    } else if (assumption.rows == EmptyRows::even) {
-        world.expect_in_empty_rows(EmptyRows::even);
+    } else if (!mine->even_rows().empty()) {
         result.hint =
             "in the reference some queries can attend to nothing, which gives zeros there: even weights, and what "
             "follows from these, are taken for right";
@@ -243,13 +242,14 @@ bool can_be_rounding(const Diff& diff, const DiffOptions& options)
 /// True where weights that are even, and not zero, can be what is wrong.
 bool can_have_even_rows(const Diff& diff)
 {
-    return diff.first_wrong() != nullptr && has_empty_rows(*diff.world) && !has_nan_rows(*diff.world);
+    return (diff.first_wrong() != nullptr || !diff.extra.empty()) && has_empty_rows(*diff.world) &&
+           !has_nan_rows(*diff.world);
 }
 
 /// True where an assumption can explain what is wrong.
 bool can_explain(const Assumption& assumption, const Diff& diff, const DiffOptions& options)
 {
-    if (assumption.rows == EmptyRows::even)
+    if (assumption.has_even_rows)
         return can_have_even_rows(diff);
     if (!can_be_rounding(diff, options))
         return false;
@@ -261,24 +261,37 @@ bool can_explain(const Assumption& assumption, const Diff& diff, const DiffOptio
 /// True where an assumption explains all; of even weights, where it explains what is wrong first.
 bool explains(const Assumption& assumption, const Diff& again, const Diff& diff)
 {
-    if (assumption.rows != EmptyRows::even)
+    if (!assumption.has_even_rows)
         return again.first_different() == nullptr;
     const StepDiff* still = again.first_wrong();
+    if (diff.first_wrong() == nullptr) // what is even was not found
+        return still == nullptr && again.steps.size() > diff.steps.size();
     const bool is_later = still == nullptr || still - again.steps.data() > diff.first_wrong() - diff.steps.data();
     return is_later && again.count(DiffVerdict::bug) <= diff.count(DiffVerdict::bug);
 }
 
+/// The same beside a reference that has even weights there. What follows from them is found by its numbers, too.
+Diff beside_even_rows(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
+{
+    const MyArraysPtr mine = MyArrays::beside_even_rows(diff.world->mine);
+    Diff again = judged(mine, options, claims_within_budget(mine, options, hypothesis));
+    if (again.world->is_cut)
+        throw BudgetError("not all was judged");
+    return again;
+}
+
 /// What explains MINE's numbers, if anything: even weights; inputs that were rounded; or, of float64 numbers, that they were
 /// computed in float32, as by NumPy 2 after np.sqrt.
-std::optional<Assumption> explained(Diff& diff, const DiffOptions& options)
+std::optional<Assumption> explained(Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
 {
     for (const Assumption& assumption :
-         {Assumption{.rows = EmptyRows::even}, Assumption{.inputs = NumberType::float32},
+         {Assumption{.has_even_rows = true}, Assumption{.inputs = NumberType::float32},
           Assumption{.inputs = NumberType::float16}, Assumption{.inputs = NumberType::bfloat16},
           Assumption{.type = NumberType::float32}}) {
         if (!can_explain(assumption, diff, options))
             continue;
-        Diff again = judged_again(diff, options, diff.world->claims, assumption);
+        Diff again = assumption.has_even_rows ? beside_even_rows(diff, options, hypothesis)
+                                              : judged_again(diff, options, diff.world->claims, assumption);
         if (!explains(assumption, again, diff))
             continue;
         if (assumption.type)
@@ -424,8 +437,8 @@ std::set<std::string, std::less<>> look_alikes(const Diff& diff)
 Diff refined(Diff result, const DiffOptions& options, Hypothesis hypothesis)
 {
     // Before all mistakes are tried.
-    const std::optional<Assumption> explanation = explained(result, options);
-    if (explanation && explanation->rows != EmptyRows::even)
+    const std::optional<Assumption> explanation = explained(result, options, hypothesis);
+    if (explanation && !explanation->has_even_rows)
         return result;
     const Assumption assumption = explanation.value_or(Assumption{});
     hypothesis = hypothesis_about(result, std::move(hypothesis));
@@ -457,7 +470,8 @@ Diff diff_of(const MyArraysPtr& mine, const DiffOptions& options)
         return refined(result, options, std::move(hypothesis));
     } catch (const BudgetError&) { // what is known without
         result.world->is_search_cut = true;
-        result.is_doubtful = can_be_rounding(result, options) || can_have_even_rows(result);
+        result.is_doubtful =
+            result.first_different() != nullptr && (can_be_rounding(result, options) || can_have_even_rows(result));
         result.world->is_cut = result.world->is_cut || result.is_doubtful;
         return result;
     }

@@ -147,10 +147,12 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
     if (gradient != diff.extra.end())
         ledger.open.push_back(fmt::format("{0} can be {1}, and was not compared: --map {0}={1} compares them",
                                           *gradient, gradient_in_size_of(world, *gradient)->path));
-    else if (!has_result(diff) && can_have_result(diff, options))
+    else if (!has_result(diff))
+        ledger.result = world.reference[result_of(world.recording)].path;
+    if (!ledger.result.empty() && can_have_result(diff, options))
         ledger.open.push_back(fmt::format("the result, {0}, was not compared: no array of MINE has its numbers or its "
                                           "name, or --map NAME={0} says which",
-                                          world.reference[result_of(world.recording)].path));
+                                          ledger.result));
     return ledger;
 }
 

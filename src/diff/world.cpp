@@ -127,8 +127,8 @@ void MyArrays::describe(Listing listing, const std::vector<NameRule>& names)
     });
     if (is_named || (!ends_so && has_size(result.value.size())))
         return;
-    with_last_token_ = reference_;
-    with_last_token_->steps.push_back(*last);
+    changed_ = reference_;
+    changed_->steps.push_back(*last);
 }
 
 std::size_t result_of(const Recording& reference)
@@ -149,6 +149,11 @@ Diff::World::World(std::shared_ptr<const MyArrays> arrays, Claims meanings)
       known(reference.size()),
       is_cut(claims.is_cut)
 {
+    for (const std::string& path : mine->even_rows()) {
+        const std::size_t step = names.find(path).value();
+        const std::string& formula = reference[step].formula;
+        steps.set_formula(step, with_empty_rows(formula, *scores_of_softmax(formula), EmptyRows::even));
+    }
 }
 
 const Step& Diff::World::original(std::size_t step) const
@@ -159,13 +164,36 @@ const Step& Diff::World::original(std::size_t step) const
     return found == run.steps.end() ? reference[step] : *found;
 }
 
-void Diff::World::expect_in_empty_rows(EmptyRows rows)
+std::string with_empty_rows(const std::string& formula, std::string_view scores, EmptyRows rows)
+{
+    return fmt::format("{} + where(max({}, axis=-1, keepdims=True) == -inf, {}, 0)", formula, scores,
+                       rows == EmptyRows::nan ? "inf - inf" : fmt::format("1 / {}.shape[-1]", scores));
+}
+
+std::shared_ptr<const MyArrays> MyArrays::beside_even_rows(const std::shared_ptr<const MyArrays>& mine)
+{
+    auto result = std::make_shared<MyArrays>(*mine);
+    result->of_views_ = mine;
+    Recording& even = result->changed_.emplace(mine->reference());
+    const formula::StepNames names(even);
+    KnownSteps steps(mine->reference(), names);
+    for (std::size_t i = 0; i < even.steps.size(); ++i)
+        if (const auto scores = scores_of_softmax(even.steps[i].formula);
+            scores && has_empty_row(even.steps[i].value)) {
+            steps.set_formula(i, with_empty_rows(even.steps[i].formula, *scores, EmptyRows::even));
+            result->even_rows_.insert(even.steps[i].path);
+        }
+    for (std::size_t i = 0; i < even.steps.size(); ++i)
+        even.steps[i].value = steps.value(i);
+    return result;
+}
+
+void Diff::World::expect_nan_rows()
 {
     for (std::size_t i = 0; i < reference.size(); ++i) {
         const std::string& formula = reference[i].formula;
         if (const auto scores = scores_of_softmax(formula); scores && has_empty_row(reference[i].value))
-            steps.set_formula(i, formula + " + where(max(" + *scores + ", axis=-1, keepdims=True) == -inf, " +
-                                     (rows == EmptyRows::nan ? "inf - inf" : "1 / " + *scores + ".shape[-1]") + ", 0)");
+            steps.set_formula(i, with_empty_rows(formula, *scores, EmptyRows::nan));
     }
 }
 

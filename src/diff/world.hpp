@@ -25,8 +25,12 @@ inline constexpr double roundings_of_result = 256;
 // What one draw of roundings finds wrong is tried with more before it is said.
 inline constexpr std::size_t more_draws = 5;
 
-/// What a program has for the weights of queries that can attend to nothing: attn has zeros.
-enum class EmptyRows { zeros, nan, even };
+/// What a program has for the weights of queries that can attend to nothing, where attn has zeros.
+enum class EmptyRows { nan, even };
+
+/// A softmax that has that there.
+/// @param scores  what it is taken of
+std::string with_empty_rows(const std::string& formula, std::string_view scores, EmptyRows rows);
 
 /// The arrays of MINE. One that is bit by bit the step of its name is not kept: the reference has it.
 class MyArrays {
@@ -41,7 +45,14 @@ public:
     void describe(Listing listing, const std::vector<NameRule>& names);
 
     /// The reference; with a step more, the result's last token, where MINE has that of the result alone.
-    const Recording& reference() const { return with_last_token_ ? *with_last_token_ : reference_; }
+    const Recording& reference() const { return changed_ ? *changed_ : reference_; }
+
+    /// The same beside a reference in which queries that can attend to nothing have even weights, as after a large negative number
+    /// for minus infinity.
+    static std::shared_ptr<const MyArrays> beside_even_rows(const std::shared_ptr<const MyArrays>& mine);
+
+    /// The steps of the reference that have such weights, by path.
+    const std::set<std::string, std::less<>>& even_rows() const { return even_rows_; }
 
     const ArrayViews& views() const { return views_; }
 
@@ -60,7 +71,9 @@ private:
     std::vector<std::string> order_;
     MyGraph graph_;
     Listing listing_;
-    std::optional<Recording> with_last_token_;
+    std::optional<Recording> changed_;
+    std::set<std::string, std::less<>> even_rows_;
+    std::shared_ptr<const MyArrays> of_views_; ///< which keeps the arrays, where this is a copy
 };
 
 /// What MINE computed, as far as it is known: its own arrays, and what follows from them.
@@ -136,8 +149,8 @@ struct Diff::World {
     /// Takes MINE to have computed in another type.
     void compute_as(NumberType other);
 
-    /// Takes weights of queries that can attend to nothing for those that MINE has: NaN, 0 / 0, or the same for every key.
-    void expect_in_empty_rows(EmptyRows rows);
+    /// Takes weights of queries that can attend to nothing for NaN, 0 / 0.
+    void expect_nan_rows();
 
     /// The earlier steps that a step's formula names.
     const std::vector<std::size_t>& operands(std::size_t step) { return steps.operands(step); }

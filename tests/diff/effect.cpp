@@ -291,6 +291,35 @@ TEST_CASE("shifted scores that are the right ones in another order, too, differ 
     CHECK(result.passed());
 }
 
+TEST_CASE("what follows from even weights of queries that can attend to nothing is found by its numbers",
+          "[diff][effect]")
+{
+    const auto program = [](const std::string& weights) {
+        Numbers numbers(5);
+        const auto next = [&] {
+            const Matrix matrix = numbers.matrix(4, 4);
+            return real({4, 4}, {matrix.begin(), matrix.end()});
+        };
+        Array mask{{4, 4}, {0, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 0, 1, 1, 1, 1}, ElementType::boolean};
+        ByFormulas made;
+        made.given("x", next()).given("mask", mask).given("w1", next()).given("w2", next());
+        made.computed("masked", "where(mask, x @ w1, -inf)")
+            .computed("weights", weights)
+            .computed("context", "weights @ x");
+        made.computed("hidden", "tanh(context @ w2)").computed("more", "hidden @ w1").computed("output", "more + x");
+        return made.recording;
+    };
+    const Recording reference = program("softmax(masked)");
+    NamedArrays mine;
+    for (const Step& step : program("softmax(where(mask, x @ w1, -1e30))").steps)
+        if (step.path != "mask")
+            mine.emplace("my_" + step.path.substr(0, 2) + step.path.back(), step.value);
+    const Diff result = diff::compare(reference, mine);
+    CHECK(result.first_different() == nullptr);
+    CHECK(result.steps.size() == mine.size());
+    CHECK(result.hint.find("even weights") != std::string::npos);
+}
+
 TEST_CASE("even weights of queries that can attend to nothing are right, and other ones are not", "[diff][effect]")
 {
     Numbers numbers(37);

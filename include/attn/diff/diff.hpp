@@ -118,6 +118,7 @@ struct Ledger {
     std::vector<std::string> results;      ///< what MINE returned, as its recording says, and was compared
     std::vector<std::string> not_compared; ///< the same that was not
     std::size_t computed = 0;              ///< how many of the compared steps a formula gives
+    std::string result;                    ///< the reference's, where it was not compared; else empty
     std::vector<std::string> open;         ///< why MINE can't be called the same, a sentence each; empty where it can
 };
 
