@@ -360,7 +360,7 @@ private:
 Matches match_by_numbers(const Recording& reference, const ArrayViews& mine, const std::vector<Claim>& known,
                          const std::vector<std::string>& names, const MyGraph& graph, const Hypothesis& hypothesis)
 {
-    constexpr double part = 0.5; // the rest is for judging
+    constexpr double part = 0.9; // the rest is for judging, if walking has not ended at its half
     const BudgetShare share(part);
     if (graph.knows_reads())
         return match_by_walking(reference, mine, known, names, graph, hypothesis);
