@@ -376,6 +376,7 @@ class Check:
         self.empty: set[str] = set()  # what it gives where a query can attend to nothing
         self.held: list[tuple[Trial, Any, dict[str, Array]]] = []  # what was returned, and copies of it
         self.changed: set[str] = set()  # arguments
+        self.mistakable: list[Case] = []  # that it takes at these sizes alone
 
     def verdict(self, mask_axes: str | None, backward: Callable[[Any], Any] | None) -> Report:
         first: Report | None = None  # that is not right
@@ -411,7 +412,7 @@ class Check:
         has_to = form.name in parameters and parameters[form.name or ""].default is inspect.Parameter.empty
         dtypes = list(dict.fromkeys((drawn_type(form.dtype), "float64")))  # what is float32 can become float64 on the way
         keeps_memory = not is_contiguous(form.make(np.ones((2, 3), dtypes[0]).T))
-        for case in cases(form.axes, shapes, dtypes, form.kv_heads):
+        for case in (*cases(form.axes, shapes, dtypes, form.kv_heads), *self.mistakable):
             if has_to and not case.mask:
                 case = replace(case, mask="all", mask_axes=shapes[0])
             if (keeps_memory or not case.memory) and (form.has_groups or case.heads[0] == case.heads[1]) and (form.max_tokens is None or max(case.n, case.m) <= form.max_tokens):
@@ -427,15 +428,29 @@ class Check:
             return [mask_axes]
         taken, reasons = [], []
         for shape in form.mask_shapes():
-            trial = Trial(fitted(replace(SHAPE, mask_axes=shape), form.axes, form.kv_heads), form, self.random)
-            try:
-                trial.results(trial.call(self.function, *trial.arguments()))
+            case = fitted(replace(SHAPE, mask_axes=shape), form.axes, form.kv_heads)
+            if (error := self.error_of(case)) is None:
                 taken.append(shape)
-            except Error as error:
-                reasons.append(error)
+                continue
+            reasons.append(error)
+            as_many = replace(case, batch=case.heads[1])  # where an axis of sequences can be taken for one of heads without a word
+            if "b" in shape and "h" not in shape and self.error_of(as_many) is None:
+                if as_many.batch > 1:
+                    self.mistakable.append(as_many)
+                else:
+                    self.refused[f"masks {shape_text(shape)} of several sequences"] = str(error)
         if reasons and not taken:
             raise reasons[0]
         return taken
+
+    def error_of(self, case: Case) -> Error | None:
+        """With which the function fails, if it does."""
+        trial = Trial(case, self.form, self.random)
+        try:
+            trial.results(trial.call(self.function, *trial.arguments()))
+        except Error as error:
+            return error
+        return None
 
     def tried(self, trial: Trial) -> Report | None:
         """What is wrong in two calls with the same arguments; None where nothing is. raises Error where it fails"""

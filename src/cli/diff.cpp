@@ -48,6 +48,8 @@ bool has_numbers(const diff::StepDiff& step) { return step.distance.differing > 
 
 Outcome outcome_of(const diff::Diff& diff, const Request& request)
 {
+    if (diff.is_doubtful)
+        return {};
     if (diff.first_different() != nullptr || diff.missing_fails || diff.extra_fails)
         return {.is_different = true};
     if (request.options.atol || request.options.rtol || std::ranges::none_of(diff.steps, has_numbers))
@@ -64,7 +66,7 @@ void print_likely_mistakes(const diff::Diff& diff)
     const std::vector<diff::Diagnosis> diagnoses = diff::diagnose(diff);
     const Step* later = diagnoses.empty() ? nullptr : diagnoses.front().later;
     const bool is_named = !diagnoses.empty() && later == nullptr;
-    if (!is_named && diff::is_diagnosis_cut(diff))
+    if (!is_named && diff.first_different() != nullptr && diff::is_diagnosis_cut(diff))
         print("looks like none of the well-known mistakes that were tried; the model is too large to try all of them: "
               "save some of the steps before, or give --budget\n");
     else if (!is_named && diff.first_wrong() != nullptr)
@@ -295,6 +297,8 @@ int report(const diff::Diff& diff, const Request& request)
     const Outcome outcome = outcome_of(diff, request);
     if (outcome.power)
         print_power(*outcome.power, diff);
+    if (outcome.is_same && !diff.ledger.result.empty())
+        print("the result, {}, was not among what was compared\n", diff.ledger.result);
     if (!outcome.is_different)
         for (const std::string& reason : diff.ledger.open)
             print("undecided: {}\n", reason);
@@ -401,6 +405,7 @@ int report_for_machines(const diff::Diff& diff, const Request& request)
               {"compared",
                {{"results", diff.ledger.results},
                 {"not_compared", diff.ledger.not_compared},
+                {"missing_result", diff.ledger.result.empty() ? Json(nullptr) : Json(diff.ledger.result)},
                 {"computed", diff.ledger.computed}}},
               {"why_undecided", outcome.is_different ? std::vector<std::string>{} : diff.ledger.open},
               {"hint", diff.hint}};

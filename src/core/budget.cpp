@@ -28,10 +28,10 @@ double Budget::left() const { return billion * static_cast<double>(size_) - oper
 
 void Budget::spend(double operations)
 {
-    operations_ += operations;
-    if (left() < 0)
+    if (left() < operations)
         throw BudgetError("needs more than the budget of " + std::to_string(size_) +
                           " billion operations; --budget N raises it to N billion");
+    operations_ += operations;
 }
 
 void Budget::take(double bytes)

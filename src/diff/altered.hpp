@@ -78,7 +78,7 @@ public:
         Diff::World::Both both =
             world_.evaluate_both(wrong_.step, formula_of(wrong_.step), plain_, moves_, &wrong_.found);
         both.plain.value = without_fill(std::move(both.plain.value), right);
-        both.moved.value = without_fill(std::move(both.moved.value), right);
+        both.moved = without_fill(std::move(both.moved), right);
         return world_.recomputed(std::move(both), {});
     }
 

@@ -120,8 +120,10 @@ std::set<std::size_t> unknown_before_heads(std::size_t step, Diff::World& world)
     return unknown;
 }
 
-/// Tries mistakes until half of what was left of the budget is spent.
+/// Tries mistakes until half of what was left of the budget is spent, or nearly all where the result is all that MINE has.
 class Search {
+    static constexpr double half = 0.5, of_result = 0.05;
+
 public:
     Search(const Wrong& wrong, Diff::World& world)
         : wrong_(wrong), world_(world), distance_(distance_between(wrong.found, wrong.right)), open_(wrong.before)
@@ -205,7 +207,7 @@ private:
     std::set<std::size_t> open_;          ///< where a mistake can have been made
     std::set<std::size_t> open_in_heads_; ///< the same for one that mixes heads
     std::vector<Candidate> near_; ///< that roundings of the world's type don't explain, and of a shorter one can
-    double least_left_ = current_budget()->left() / 2;
+    double least_left_ = current_budget()->left() * (world_.claims.claims.size() == 1 ? of_result : half);
 };
 
 /// @return the mistakes that give what is wrong, made in the step or in those before it; the nearest first
@@ -359,7 +361,14 @@ std::vector<Diagnosis> diagnose(const Diff& diff)
     const BudgetScope budget;
     const std::vector<Diagnosis>& of_first = diagnoses_of_first(diff);
     const bool is_first_sure = diff.world->mine->graph().knows_reads(); // and another step can be wrong because of it
-    return of_first.empty() && diff.first_wrong() != nullptr && !is_first_sure ? explanations_of_later(diff) : of_first;
+    if (!of_first.empty() || diff.first_wrong() == nullptr || is_first_sure)
+        return of_first;
+    try {
+        return explanations_of_later(diff);
+    } catch (const BudgetError&) {
+        diff.world->is_search_cut = true;
+        return {};
+    }
 }
 
 } // namespace attn::diff

@@ -95,32 +95,39 @@ bool has_nan_rows(const Diff::World& world)
            has_empty_rows(world);
 }
 
+/// What MINE's numbers can be, besides the reference's in the type that they seem to have.
+struct Assumption {
+    bool has_even_rows = false;              ///< of queries that can attend to nothing; NaN is found out
+    NumberType inputs = NumberType::float64; ///< that the inputs which MINE does not have were rounded to
+    std::optional<NumberType> type = {};     ///< that MINE computed in
+};
+
 /// What became of every array.
-/// @param inputs  the type that inputs had been rounded to before MINE computed
-/// @param rows    what MINE has for queries that can attend to nothing; NaN is found out
-Diff judged(const MyArraysPtr& mine, const DiffOptions& options, const Hypothesis& hypothesis,
-            NumberType inputs = NumberType::float64, EmptyRows rows = EmptyRows::zeros)
+/// @param claims  which steps they are
+Diff judged(const MyArraysPtr& mine, DiffOptions options, Claims claims, const Assumption& assumption = {})
 {
     Diff result;
-    result.world = std::make_shared<Diff::World>(mine, options, hypothesis);
+    result.world = std::make_shared<Diff::World>(mine, std::move(claims));
     Diff::World& world = *result.world;
+    if (assumption.type)
+        options.type = assumption.type;
     const std::vector<bool> is_same = see_type(result, options);
     world.type = result.type;
     if (has_nan_rows(world)) {
-        world.expect_in_empty_rows(EmptyRows::nan);
+        world.expect_nan_rows();
         result.hint =
             "MINE has NaN, and in the reference some queries can attend to nothing, which gives zeros there: NaN that "
             "follows from these is taken for right";
-    } else if (rows == EmptyRows::even) {
-        world.expect_in_empty_rows(rows);
+    } else if (!mine->even_rows().empty()) {
         result.hint =
             "in the reference some queries can attend to nothing, which gives zeros there: even weights, and what "
             "follows from these, are taken for right";
     }
-    if (inputs != NumberType::float64)
-        round_inputs(world, inputs);
+    if (assumption.inputs != NumberType::float64)
+        round_inputs(world, assumption.inputs);
 
-    judge(result, options, is_same);
+    const bool is_trial = assumption.inputs != NumberType::float64 || assumption.type;
+    judge(result, options, is_same, is_trial);
     for (std::size_t i = 0; i < world.reference.size(); ++i)
         if (!world.known[i].is_claimed)
             result.missing.push_back(world.reference[i].path);
@@ -131,13 +138,41 @@ Diff judged(const MyArraysPtr& mine, const DiffOptions& options, const Hypothesi
     return result;
 }
 
+Claims claims_within_budget(const MyArraysPtr& mine, const DiffOptions& options, const Hypothesis& hypothesis)
+{
+    try {
+        return claims_of(mine->reference(), mine->views(), mine->graph(), options, hypothesis);
+    } catch (const BudgetError&) {
+        Claims none;
+        none.is_cut = true;
+        return none;
+    }
+}
+
+/// The same where it counts only if all was judged.
+/// @throws BudgetError where the budget does not suffice
+Diff judged_again(const Diff& diff, const DiffOptions& options, Claims claims, const Assumption& assumption)
+{
+    Diff again = judged(diff.world->mine, options, std::move(claims), assumption);
+    if (again.world->is_cut)
+        throw BudgetError("not all was judged");
+    return again;
+}
+
+/// The same where the arrays can be other steps.
+Diff judged_again(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis,
+                  const Assumption& assumption)
+{
+    return judged_again(diff, options, claims_within_budget(diff.world->mine, options, hypothesis), assumption);
+}
+
 /// True where a wrong step of the right shape is off by little.
 bool is_nearly_right(const StepDiff& step)
 {
-    constexpr double nearly_parallel = 0.999;
+    constexpr double nearly_parallel = 0.999, little = 0.1;
     const Distance& distance = step.distance;
     return step.verdict == DiffVerdict::bug && distance.nans == 0 && distance.infinities == 0 && distance.beyond > 0 &&
-           distance.cosine > nearly_parallel;
+           distance.cosine > nearly_parallel && distance.absolute <= little * largest_of(step.step->value);
 }
 
 /// True where many numbers of a step are off, as roundings make them. Those that float32 has are not rounded: zeros, as in
@@ -197,58 +232,87 @@ std::string hint_at_rounded_inputs(const Diff& diff)
                              type, diff.type);
 }
 
-/// The same where MINE does not have its inputs: they were rounded where that explains every digit.
-std::optional<Diff> with_rounded_inputs(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
+/// True where the first wrong step is off by little, and nobody says which roundings are allowed.
+bool can_be_rounding(const Diff& diff, const DiffOptions& options)
 {
-    for (const NumberType type : {NumberType::float32, NumberType::float16, NumberType::bfloat16}) {
-        if (roundoff_of(type) <= roundoff_of(diff.type))
+    const StepDiff* wrong = diff.first_wrong();
+    return wrong != nullptr && is_nearly_right(*wrong) && !options.type && !options.atol && !options.rtol;
+}
+
+/// True where weights that are even, and not zero, can be what is wrong.
+bool can_have_even_rows(const Diff& diff)
+{
+    return (diff.first_wrong() != nullptr || !diff.extra.empty()) && has_empty_rows(*diff.world) &&
+           !has_nan_rows(*diff.world);
+}
+
+/// True where an assumption can explain what is wrong.
+bool can_explain(const Assumption& assumption, const Diff& diff, const DiffOptions& options)
+{
+    if (assumption.has_even_rows)
+        return can_have_even_rows(diff);
+    if (!can_be_rounding(diff, options))
+        return false;
+    const bool is_double = diff.type == NumberType::float64, is_float32 = can_be_float32(diff);
+    return assumption.type ? is_double && is_float32
+                           : (is_double || is_float32) && roundoff_of(assumption.inputs) > roundoff_of(diff.type);
+}
+
+/// True where an assumption explains all; of even weights, where it explains what is wrong first.
+bool explains(const Assumption& assumption, const Diff& again, const Diff& diff)
+{
+    if (!assumption.has_even_rows)
+        return again.first_different() == nullptr;
+    const StepDiff* still = again.first_wrong();
+    if (diff.first_wrong() == nullptr) // what is even was not found
+        return still == nullptr && again.steps.size() > diff.steps.size();
+    const bool is_later = still == nullptr || still - again.steps.data() > diff.first_wrong() - diff.steps.data();
+    return is_later && again.count(DiffVerdict::bug) <= diff.count(DiffVerdict::bug);
+}
+
+/// The same beside a reference that has even weights there. What follows from them is found by its numbers, too.
+Diff beside_even_rows(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
+{
+    const MyArraysPtr mine = MyArrays::beside_even_rows(diff.world->mine);
+    Diff again = judged(mine, options, claims_within_budget(mine, options, hypothesis));
+    if (again.world->is_cut)
+        throw BudgetError("not all was judged");
+    return again;
+}
+
+/// What explains MINE's numbers, if anything: even weights; inputs that were rounded; or, of float64 numbers, that they were
+/// computed in float32, as by NumPy 2 after np.sqrt.
+std::optional<Assumption> explained(Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
+{
+    for (const Assumption& assumption :
+         {Assumption{.has_even_rows = true}, Assumption{.inputs = NumberType::float32},
+          Assumption{.inputs = NumberType::float16}, Assumption{.inputs = NumberType::bfloat16},
+          Assumption{.type = NumberType::float32}}) {
+        if (!can_explain(assumption, diff, options))
             continue;
-        Diff again = judged(diff.world->mine, options, hypothesis, type);
-        if (again.first_different() != nullptr)
+        Diff again = assumption.has_even_rows ? beside_even_rows(diff, options, hypothesis)
+                                              : judged_again(diff, options, diff.world->claims, assumption);
+        if (!explains(assumption, again, diff))
             continue;
-        again.hint = text_about_inputs("the inputs that MINE does not have were rounded", type, diff.type);
-        return again;
+        if (assumption.type)
+            again.hint =
+                "MINE's numbers are float64, and right to the digits of float32: compared as float32; --type float64 "
+                "compares every digit";
+        else if (assumption.inputs != NumberType::float64)
+            again.hint =
+                text_about_inputs("the inputs that MINE does not have were rounded", assumption.inputs, diff.type);
+        diff = std::move(again);
+        return assumption;
     }
     return std::nullopt;
 }
 
-/// The same where even weights of queries that can attend to nothing explain all that is wrong, or what is wrong first.
-std::optional<Diff> with_even_rows(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
-{
-    const StepDiff* wrong = diff.first_wrong();
-    if (wrong == nullptr || !has_empty_rows(*diff.world) || has_nan_rows(*diff.world))
-        return std::nullopt;
-    Diff again = judged(diff.world->mine, options, hypothesis, NumberType::float64, EmptyRows::even);
-    const StepDiff* still = again.first_wrong();
-    const bool is_later = still == nullptr || still - again.steps.data() > wrong - diff.steps.data();
-    return is_later && again.count(DiffVerdict::bug) <= diff.count(DiffVerdict::bug) ? std::optional(std::move(again))
-                                                                                     : std::nullopt;
-}
-
-/// The same compared as float32, where MINE's float64 numbers are right to float32's digits: a program that computes in float32
-/// and stores float64, as NumPy 2 does after np.sqrt.
-std::optional<Diff> as_promoted_float32(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
-{
-    if (diff.type != NumberType::float64)
-        return std::nullopt;
-    DiffOptions as_float32 = options;
-    as_float32.type = NumberType::float32;
-    Diff again = judged(diff.world->mine, as_float32, hypothesis);
-    if (again.first_different() != nullptr)
-        return std::nullopt;
-    again.hint =
-        "MINE's numbers are float64, and right to the digits of float32: compared as float32; --type float64 compares "
-        "every digit";
-    return again;
-}
-
 /// A line where everything would be noise in a coarser type, and nothing else explains it.
-std::string hint_at_coarser_type(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
+std::string hint_at_coarser_type(const Diff& diff, const DiffOptions& options, Assumption assumption)
 {
     for (const NumberType type : diff.world->coarser) {
-        DiffOptions coarser = options;
-        coarser.type = type;
-        if (judged(diff.world->mine, coarser, hypothesis).count(DiffVerdict::bug) == 0 &&
+        assumption.type = type;
+        if (judged_again(diff, options, diff.world->claims, assumption).count(DiffVerdict::bug) == 0 &&
             diagnoses_of_first(diff).empty())
             return fmt::format("in {0} this would be noise: if the program {1} in {0}{2}, say so with --type {0}",
                                name_of(type), diff.type == NumberType::float64 ? "computes" : "multiplies",
@@ -307,7 +371,8 @@ std::string step_after(const Found& found, const Diff& diff)
 
 /// The same where an array that was found by its numbers is used as the next step: scores that are not scaled have the
 /// numbers of scores, and what MINE has after them follows as from scaled ones. So they are the first wrong step.
-std::optional<Diff> with_used_steps(const Diff& diff, const DiffOptions& options, Hypothesis& hypothesis)
+std::optional<Diff> with_used_steps(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis,
+                                    const Assumption& assumption)
 {
     const StepDiff* wrong = diff.first_wrong();
     if (wrong == nullptr || wrong->through.empty())
@@ -318,14 +383,12 @@ std::optional<Diff> with_used_steps(const Diff& diff, const DiffOptions& options
             continue;
         Hypothesis used = hypothesis;
         used.used_as.emplace(found.mine, after);
-        Diff again = judged(diff.world->mine, options, used);
+        Diff again = judged_again(diff, options, used, assumption);
         const auto same = std::ranges::find(again.steps, wrong->mine, &StepDiff::mine);
         if (again.first_wrong() != nullptr && again.first_wrong()->mine.starts_with(found.mine) &&
             same != again.steps.end() && same->verdict != DiffVerdict::bug &&
-            again.count(DiffVerdict::bug) <= diff.count(DiffVerdict::bug)) {
-            hypothesis = std::move(used);
+            again.count(DiffVerdict::bug) <= diff.count(DiffVerdict::bug))
             return again;
-        }
     }
     return std::nullopt;
 }
@@ -370,38 +433,19 @@ std::set<std::string, std::less<>> look_alikes(const Diff& diff)
     return names;
 }
 
-/// True where the first wrong step is off by little, and nobody says which roundings are allowed.
-bool can_be_rounding(const Diff& diff, const DiffOptions& options)
-{
-    const StepDiff* wrong = diff.first_wrong();
-    return wrong != nullptr && is_nearly_right(*wrong) && !options.type && !options.atol && !options.rtol;
-}
-
-/// The same where what is wrong comes from inputs that were rounded, or from computing in float32.
-std::optional<Diff> with_roundings(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
-{
-    if (!can_be_rounding(diff, options))
-        return std::nullopt;
-    const bool is_float32 = can_be_float32(diff);
-    if (is_float32 || diff.type == NumberType::float64)
-        if (auto again = with_rounded_inputs(diff, options, hypothesis))
-            return again;
-    return is_float32 ? as_promoted_float32(diff, options, hypothesis) : std::nullopt;
-}
-
 /// What else explains the arrays than the reference's steps as they are.
 Diff refined(Diff result, const DiffOptions& options, Hypothesis hypothesis)
 {
     // Before all mistakes are tried.
-    if (auto again = with_even_rows(result, options, hypothesis))
-        result = std::move(*again);
-    if (auto again = with_roundings(result, options, hypothesis))
-        return std::move(*again);
+    const std::optional<Assumption> explanation = explained(result, options, hypothesis);
+    if (explanation && !explanation->has_even_rows)
+        return result;
+    const Assumption assumption = explanation.value_or(Assumption{});
     hypothesis = hypothesis_about(result, std::move(hypothesis));
     const std::string fault = result.world->claims.fault; // what a mistake explains is one, too
     if (hypothesis.guesses || !hypothesis.mistaken.empty())
-        result = judged(result.world->mine, options, hypothesis);
-    if (auto again = with_used_steps(result, options, hypothesis))
+        result = judged_again(result, options, hypothesis, assumption);
+    if (auto again = with_used_steps(result, options, hypothesis, assumption))
         result = std::move(*again);
     result.world->claims.fault = fault;
     if (const std::string hint = hint_at_rounded_inputs(result); !hint.empty())
@@ -409,23 +453,27 @@ Diff refined(Diff result, const DiffOptions& options, Hypothesis hypothesis)
     if (result.hint.empty() && result.passed())
         result.hint = hint_at_gradient(result);
     if (result.hint.empty() && can_be_rounding(result, options) && are_many_off(*result.first_wrong()))
-        result.hint = hint_at_coarser_type(result, options, hypothesis);
+        result.hint = hint_at_coarser_type(result, options, assumption);
     return result;
 }
 
 Diff diff_of(const MyArraysPtr& mine, const DiffOptions& options)
 {
-    Diff result = judged(mine, options, {});
-    Hypothesis hypothesis{.no_step = look_alikes(result)};
+    constexpr double most = 0.95, half = 0.5;
+    const BudgetShare all_but_what_is_said(most);
+    Diff result = judged(mine, options, claims_within_budget(mine, options, {}));
     try {
-        constexpr double part = 0.5; // the rest is for the mistakes and for power
-        const BudgetShare share(part);
+        const BudgetShare share(half); // the rest is for the mistakes and for power
+        Hypothesis hypothesis{.no_step = look_alikes(result)};
         if (!hypothesis.no_step.empty())
-            result = judged(mine, options, hypothesis);
+            result = judged_again(result, options, hypothesis, {});
         return refined(result, options, std::move(hypothesis));
-    } catch (const BudgetError&) {
+    } catch (const BudgetError&) { // what is known without
         result.world->is_search_cut = true;
-        return result; // what is known without
+        result.is_doubtful =
+            result.first_different() != nullptr && (can_be_rounding(result, options) || can_have_even_rows(result));
+        result.world->is_cut = result.world->is_cut || result.is_doubtful;
+        return result;
     }
 }
 

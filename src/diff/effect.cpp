@@ -136,7 +136,7 @@ private:
                 return different_.at(i).*which;
             return i < step_ ? world_.plain(i) : world_.reference[i].value; // later arrays of MINE are not judged yet
         };
-        return world_.recomputed(world_.evaluate_both(user, world_.reference[user].formula, array_of, array_of), {});
+        return world_.recomputed(world_.evaluate_both(user, world_.steps.formula(user), array_of, array_of), {});
     }
 
     Diff::World& world_;

@@ -2,6 +2,7 @@
 
 #include "ledger.hpp"
 
+#include "attn/core/budget.hpp"
 #include "name_vocabulary.hpp"
 
 #include <fmt/format.h>
@@ -107,6 +108,10 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
             "nothing in common: no array of MINE is a step of the reference; --names or --map translate names");
     else if (ledger.computed == 0)
         ledger.open.emplace_back("only what was given was compared, nothing that MINE computed");
+    if (world.is_cut)
+        ledger.open.push_back(fmt::format(
+            "the budget of {} billion operations was spent before all was compared: --budget N raises it to N billion",
+            current_budget()->size()));
     if (!listing.incomplete.empty())
         ledger.open.push_back("the recording is not complete: " + listing.incomplete);
 
@@ -142,10 +147,12 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
     if (gradient != diff.extra.end())
         ledger.open.push_back(fmt::format("{0} can be {1}, and was not compared: --map {0}={1} compares them",
                                           *gradient, gradient_in_size_of(world, *gradient)->path));
-    else if (!has_result(diff) && can_have_result(diff, options))
+    else if (!has_result(diff))
+        ledger.result = world.reference[result_of(world.recording)].path;
+    if (!ledger.result.empty() && can_have_result(diff, options))
         ledger.open.push_back(fmt::format("the result, {0}, was not compared: no array of MINE has its numbers or its "
                                           "name, or --map NAME={0} says which",
-                                          world.reference[result_of(world.recording)].path));
+                                          ledger.result));
     return ledger;
 }
 

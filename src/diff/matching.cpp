@@ -6,6 +6,8 @@
 #include "softmax.hpp"
 #include "walk.hpp"
 
+#include "attn/core/budget.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -28,6 +30,7 @@ bool is_in_layer(std::string_view path) { return path.find("layers.") != std::st
 class Matcher : public Placement {
 public:
     using Placement::Placement;
+    using Placement::take_matches;
 
     std::vector<Match> matches()
     {
@@ -357,11 +360,17 @@ private:
 Matches match_by_numbers(const Recording& reference, const ArrayViews& mine, const std::vector<Claim>& known,
                          const std::vector<std::string>& names, const MyGraph& graph, const Hypothesis& hypothesis)
 {
+    constexpr double part = 0.9; // the rest is for judging, if walking has not ended at its half
+    const BudgetShare share(part);
     if (graph.knows_reads())
         return match_by_walking(reference, mine, known, names, graph, hypothesis);
     Matcher matcher(reference, mine, graph, names, hypothesis);
-    matcher.know(known);
-    return {matcher.matches()};
+    try {
+        matcher.know(known);
+        return {matcher.matches()};
+    } catch (const BudgetError&) {
+        return {.matches = matcher.take_matches(), .is_cut = true};
+    }
 }
 
 } // namespace attn::diff

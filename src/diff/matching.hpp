@@ -31,6 +31,7 @@ struct Matches {
     std::set<std::string, std::less<>> explained =
         {};                                        ///< those that are right, or that something right was computed from
     std::set<std::string, std::less<>> right = {}; ///< those that have the reference's numbers
+    bool is_cut = false;                           ///< the budget did not suffice for all arrays
 };
 
 /// How an array was found that has the numbers of a step, or of what follows from MINE's for it.

@@ -206,7 +206,7 @@ private:
             const std::size_t theirs = head / shared_by;
             const std::string part = filled(rule.suffix, "h", std::to_string(theirs));
             claims_.parts.push_back(
-                std::make_unique<const Array>(taken_from(array, *axes, rule.is_transposed, theirs, rank)));
+                std::make_shared<const Array>(taken_from(array, *axes, rule.is_transposed, theirs, rank)));
             made.push_back({heads[head].step, name + part, claims_.parts.back().get(), "", heads[head].path});
         }
         return true;
@@ -308,7 +308,7 @@ void settle(const Recording& reference, std::vector<Claim> made, Claims& claims)
         kept.push_back(&one);
     }
     if (!own.empty())
-        claims.widened = widened(reference, own);
+        claims.widened = std::make_shared<const Recording>(widened(reference, own));
     const formula::StepNames names(claims.widened ? *claims.widened : reference);
     for (const Claim* one : kept) {
         claims.claims.push_back(*one);
@@ -350,7 +350,7 @@ const Array* in_shape_of(const Array& array, const Array& step, Claims& claims)
     Array fitted{step.shape, array.values, array.type};
     while (fitted.values.size() < step.values.size())
         fitted.values.insert(fitted.values.end(), array.values.begin(), array.values.end());
-    claims.parts.push_back(std::make_unique<const Array>(std::move(fitted)));
+    claims.parts.push_back(std::make_shared<const Array>(std::move(fitted)));
     return claims.parts.back().get();
 }
 
@@ -395,11 +395,12 @@ void match_the_rest(const Recording& reference, const ArrayViews& mine, const My
     claims.fault = std::move(matches.fault);
     claims.explained = std::move(matches.explained);
     claims.right = std::move(matches.right);
+    claims.is_cut = matches.is_cut;
     for (Match& match : matches.matches) {
         std::erase(claims.extra, match.found.mine);
         const std::string found = match.found.how == found_by_numbers ? match.found.mine : "";
         for (Match::Part& part : match.parts) {
-            claims.parts.push_back(std::make_unique<const Array>(std::move(part.array)));
+            claims.parts.push_back(std::make_shared<const Array>(std::move(part.array)));
             made.push_back({part.step, match.found.mine + part.suffix, claims.parts.back().get(), "",
                             reference.steps[part.step].path, match.replaces, found});
         }

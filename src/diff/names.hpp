@@ -38,8 +38,9 @@ struct Claims {
     std::vector<Found> found;                            ///< arrays whose step their numbers say
     std::string fault;                                   ///< Matches::fault
     std::set<std::string, std::less<>> explained, right; ///< the same
-    std::vector<std::unique_ptr<const Array>> parts;     ///< what was taken out of arrays
-    std::optional<Recording> widened; ///< the reference with those aliases as steps, where there are some
+    bool is_cut = false;                                 ///< the same
+    std::vector<std::shared_ptr<const Array>> parts;     ///< what was taken out of arrays
+    std::shared_ptr<const Recording> widened; ///< the reference with those aliases as steps, where there are some
 };
 
 /// Reads the names of MINE: first the options' rules, then their table, then as paths. What no name claims is looked for by

@@ -151,7 +151,12 @@ protected:
     /// From now on, what single users add to a gradient is looked for, too, where that is right.
     void look_for_contributions();
 
-    std::vector<Match> take_matches() { return std::move(matches_); }
+    /// But for those that were tried, where the budget did not suffice to take them back.
+    std::vector<Match> take_matches()
+    {
+        std::erase_if(matches_, [](const Match& match) { return match.found.how.empty(); });
+        return std::move(matches_);
+    }
 
     const MyGraph& graph_;
     Evidence& evidence_;

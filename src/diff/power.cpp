@@ -221,7 +221,7 @@ private:
         double sum = 0;
         std::size_t count = 0;
         for (std::size_t i = 0; i < both.plain.value.size(); ++i) {
-            const double number = both.plain.value.values[i], move = both.moved.value.values[i] - number;
+            const double number = both.plain.value.values[i], move = both.moved.values[i] - number;
             const double rounding = roundoff_of(world_.type) * number, error = both.plain.error[i];
             if (const double square = move * move + rounding * rounding + error * error; std::isfinite(square)) {
                 sum += square;
@@ -319,10 +319,11 @@ void note_times_off_of_result(const Diff& diff, Power& power)
 Power power_of(const Diff& diff)
 {
     const BudgetScope budget;
-    Measure measure(diff);
-    Power power = measure.power();
-    power.sizes = sizes_of(*diff.world);
+    Power power;
     try {
+        Measure measure(diff);
+        power = measure.power();
+        power.sizes = sizes_of(*diff.world);
         measure.note_times_off(power);
         note_times_off_of_result(diff, power);
     } catch (const BudgetError&) {

@@ -52,6 +52,16 @@ public:
         return {take_matches(), fault_, explained(), right()};
     }
 
+    /// What is known where the budget did not suffice for more.
+    Matches matches_so_far()
+    {
+        std::set<std::string, std::less<>> known;
+        for (const std::string& name : graph_.order())
+            if (is_a_step(name) && !is_wrong_claim(name))
+                known.insert(name);
+        return {.matches = take_matches(), .fault = fault_, .explained = std::move(known), .is_cut = true};
+    }
+
 private:
     /// Takes every array for the step whose numbers it has.
     void explain()
@@ -422,8 +432,12 @@ Matches match_by_walking(const Recording& reference, const ArrayViews& mine, con
                          const std::vector<std::string>& names, const MyGraph& graph, const Hypothesis& hypothesis)
 {
     Walk walk(reference, mine, graph, names, hypothesis);
-    walk.know(known);
-    return walk.matches();
+    try {
+        walk.know(known);
+        return walk.matches();
+    } catch (const BudgetError&) {
+        return walk.matches_so_far();
+    }
 }
 
 } // namespace attn::diff

@@ -127,8 +127,8 @@ void MyArrays::describe(Listing listing, const std::vector<NameRule>& names)
     });
     if (is_named || (!ends_so && has_size(result.value.size())))
         return;
-    with_last_token_ = reference_;
-    with_last_token_->steps.push_back(*last);
+    changed_ = reference_;
+    changed_->steps.push_back(*last);
 }
 
 std::size_t result_of(const Recording& reference)
@@ -138,16 +138,22 @@ std::size_t result_of(const Recording& reference)
     return last ? *last : names.find("output").value_or(reference.steps.size() - 1);
 }
 
-Diff::World::World(std::shared_ptr<const MyArrays> arrays, const DiffOptions& options, const Hypothesis& hypothesis)
+Diff::World::World(std::shared_ptr<const MyArrays> arrays, Claims meanings)
     : mine(std::move(arrays)),
       run(mine->reference()),
-      claims(claims_of(run, mine->views(), mine->graph(), options, hypothesis)),
+      claims(std::move(meanings)),
       recording(claims.widened ? *claims.widened : run),
       reference(recording.steps),
       names(recording),
       steps(recording, names),
-      known(reference.size())
+      known(reference.size()),
+      is_cut(claims.is_cut)
 {
+    for (const std::string& path : mine->even_rows()) {
+        const std::size_t step = names.find(path).value();
+        const std::string& formula = reference[step].formula;
+        steps.set_formula(step, with_empty_rows(formula, *scores_of_softmax(formula), EmptyRows::even));
+    }
 }
 
 const Step& Diff::World::original(std::size_t step) const
@@ -158,13 +164,36 @@ const Step& Diff::World::original(std::size_t step) const
     return found == run.steps.end() ? reference[step] : *found;
 }
 
-void Diff::World::expect_in_empty_rows(EmptyRows rows)
+std::string with_empty_rows(const std::string& formula, std::string_view scores, EmptyRows rows)
+{
+    return fmt::format("{} + where(max({}, axis=-1, keepdims=True) == -inf, {}, 0)", formula, scores,
+                       rows == EmptyRows::nan ? "inf - inf" : fmt::format("1 / {}.shape[-1]", scores));
+}
+
+std::shared_ptr<const MyArrays> MyArrays::beside_even_rows(const std::shared_ptr<const MyArrays>& mine)
+{
+    auto result = std::make_shared<MyArrays>(*mine);
+    result->of_views_ = mine;
+    Recording& even = result->changed_.emplace(mine->reference());
+    const formula::StepNames names(even);
+    KnownSteps steps(mine->reference(), names);
+    for (std::size_t i = 0; i < even.steps.size(); ++i)
+        if (const auto scores = scores_of_softmax(even.steps[i].formula);
+            scores && has_empty_row(even.steps[i].value)) {
+            steps.set_formula(i, with_empty_rows(even.steps[i].formula, *scores, EmptyRows::even));
+            result->even_rows_.insert(even.steps[i].path);
+        }
+    for (std::size_t i = 0; i < even.steps.size(); ++i)
+        even.steps[i].value = steps.value(i);
+    return result;
+}
+
+void Diff::World::expect_nan_rows()
 {
     for (std::size_t i = 0; i < reference.size(); ++i) {
         const std::string& formula = reference[i].formula;
         if (const auto scores = scores_of_softmax(formula); scores && has_empty_row(reference[i].value))
-            steps.set_formula(i, formula + " + where(max(" + *scores + ", axis=-1, keepdims=True) == -inf, " +
-                                     (rows == EmptyRows::nan ? "inf - inf" : "1 / " + *scores + ".shape[-1]") + ", 0)");
+            steps.set_formula(i, with_empty_rows(formula, *scores, EmptyRows::nan));
     }
 }
 
@@ -304,7 +333,7 @@ Diff::World::Both Diff::World::evaluate_both(std::size_t step, const std::string
         return array;
     };
     both.plain = evaluate_step(step, formula, noting, judged);
-    both.moved = evaluate_step(step, formula, moved_of, judged);
+    both.moved = evaluate_step(step, formula, moved_of, judged, false).value;
     return both;
 }
 
@@ -322,7 +351,7 @@ Diff::World::Recomputed Diff::World::recomputed(Both both, const Otherwise& othe
     Recomputed result{std::move(both.plain.value), {}};
     if (result.value.type != ElementType::real)
         return result;
-    const double largest_move = std::max(otherwise.largest_move, largest_move_of(result.value, both.moved.value));
+    const double largest_move = std::max(otherwise.largest_move, largest_move_of(result.value, both.moved));
     const double roundoff = roundoff_of(type), largest = largest_of(result.value);
     const double most = std::min(most_growth * roundoff, most_relative) * std::max(largest, both.scale);
     result.tolerance = tolerance_of(result.value);
@@ -363,6 +392,14 @@ void Diff::World::forget_moved()
     }
 }
 
+Diff::World::Recomputed Diff::World::recompute_plainly(std::size_t step)
+{
+    const ArrayOf plain_of = [this](std::size_t i) -> const Array& { return plain(i); };
+    Array value = evaluate_step(step, reference[step].formula, plain_of, nullptr, false).value;
+    Tolerance tolerance = tolerance_of(value);
+    return {std::move(value), std::move(tolerance)};
+}
+
 Diff::World::Recomputed Diff::World::recompute(std::size_t step, std::size_t draws, bool as_dumped)
 {
     const auto evaluated = [&] {
@@ -374,7 +411,7 @@ Diff::World::Recomputed Diff::World::recompute(std::size_t step, std::size_t dra
     for (std::size_t draw = draws; draw-- > 1;) {
         redraw(draw);
         Both both = evaluated();
-        otherwise.largest_move = std::max(otherwise.largest_move, largest_move_of(both.plain.value, both.moved.value));
+        otherwise.largest_move = std::max(otherwise.largest_move, largest_move_of(both.plain.value, both.moved));
         otherwise.error = std::move(both.plain.error);
     }
     redraw(0);

@@ -25,8 +25,12 @@ inline constexpr double roundings_of_result = 256;
 // What one draw of roundings finds wrong is tried with more before it is said.
 inline constexpr std::size_t more_draws = 5;
 
-/// What a program has for the weights of queries that can attend to nothing: attn has zeros.
-enum class EmptyRows { zeros, nan, even };
+/// What a program has for the weights of queries that can attend to nothing, where attn has zeros.
+enum class EmptyRows { nan, even };
+
+/// A softmax that has that there.
+/// @param scores  what it is taken of
+std::string with_empty_rows(const std::string& formula, std::string_view scores, EmptyRows rows);
 
 /// The arrays of MINE. One that is bit by bit the step of its name is not kept: the reference has it.
 class MyArrays {
@@ -41,7 +45,14 @@ public:
     void describe(Listing listing, const std::vector<NameRule>& names);
 
     /// The reference; with a step more, the result's last token, where MINE has that of the result alone.
-    const Recording& reference() const { return with_last_token_ ? *with_last_token_ : reference_; }
+    const Recording& reference() const { return changed_ ? *changed_ : reference_; }
+
+    /// The same beside a reference in which queries that can attend to nothing have even weights, as after a large negative number
+    /// for minus infinity.
+    static std::shared_ptr<const MyArrays> beside_even_rows(const std::shared_ptr<const MyArrays>& mine);
+
+    /// The steps of the reference that have such weights, by path.
+    const std::set<std::string, std::less<>>& even_rows() const { return even_rows_; }
 
     const ArrayViews& views() const { return views_; }
 
@@ -60,7 +71,9 @@ private:
     std::vector<std::string> order_;
     MyGraph graph_;
     Listing listing_;
-    std::optional<Recording> with_last_token_;
+    std::optional<Recording> changed_;
+    std::set<std::string, std::less<>> even_rows_;
+    std::shared_ptr<const MyArrays> of_views_; ///< which keeps the arrays, where this is a copy
 };
 
 /// What MINE computed, as far as it is known: its own arrays, and what follows from them.
@@ -68,7 +81,7 @@ private:
 /// Beside it stands what it would have been with other roundings, so that noise is measured and not guessed. Whole numbers
 /// and booleans are exact in every type that can hold them: no rounding moves them.
 struct Diff::World {
-    World(std::shared_ptr<const MyArrays> arrays, const DiffOptions& options, const Hypothesis& hypothesis);
+    World(std::shared_ptr<const MyArrays> arrays, Claims meanings);
 
     /// What a formula gives from MINE's operands, and how far right numbers can be off.
     struct Recomputed {
@@ -83,6 +96,10 @@ struct Diff::World {
     /// @throws FormulaError where that can't be done
     Recomputed recompute(std::size_t step, std::size_t draws = 1, bool as_dumped = false);
 
+    /// The same numbers, with no more tolerance than for the rounding of the result: several times as fast.
+    /// @throws FormulaError where that can't be done
+    Recomputed recompute_plainly(std::size_t step);
+
     /// The same from weights whose rows are divided by their sums: a flash kernel saves exp(score - log of the sum), whose
     /// rows sum to 1 up to the roundings of that logarithm, and goes on with exponentials that it divides at the end.
     /// @return nothing where MINE has saved no right weights that the step is computed from
@@ -91,7 +108,8 @@ struct Diff::World {
 
     /// What a formula gives from some operands, and from the same with other roundings.
     struct Both {
-        formula::Evaluated plain, moved;
+        formula::Evaluated plain;
+        Array moved;
         double scale = 0;       ///< the largest number among the operands that roundings move
         bool has_exact = false; ///< one of the operands is exact
     };
@@ -131,8 +149,8 @@ struct Diff::World {
     /// Takes MINE to have computed in another type.
     void compute_as(NumberType other);
 
-    /// Takes weights of queries that can attend to nothing for those that MINE has: NaN, 0 / 0, or the same for every key.
-    void expect_in_empty_rows(EmptyRows rows);
+    /// Takes weights of queries that can attend to nothing for NaN, 0 / 0.
+    void expect_nan_rows();
 
     /// The earlier steps that a step's formula names.
     const std::vector<std::size_t>& operands(std::size_t step) { return steps.operands(step); }
@@ -171,6 +189,7 @@ struct Diff::World {
     std::optional<std::vector<Diagnosis>> diagnoses; ///< once they were needed
     std::shared_ptr<Diff> of_result; ///< the result alone, where it has been asked what the steps before can't tell
     bool is_search_cut = false;      ///< not all mistakes were tried
+    bool is_cut = false;             ///< nor all arrays found or judged, since the budget did not suffice
 
 private:
     Array moved_by_roundings(const Array& array, std::size_t step);

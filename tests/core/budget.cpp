@@ -50,7 +50,7 @@ TEST_CASE("a share of a budget ends at its part, and what was set aside is there
         spend(50);
         CHECK_THROWS_AS(spend(1), BudgetError);
     }
-    CHECK(current_budget()->left() == 49);
+    CHECK(current_budget()->left() == 50);
 }
 
 TEST_CASE("memory is given back to the budget, and what is too much is named with what there is", "[budget]")

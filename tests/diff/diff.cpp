@@ -318,6 +318,32 @@ TEST_CASE("arrays of another size are told without drawing other roundings", "[d
     CHECK(operations(short_ones) < 200 * operations(right)); // five more draws each take 1,000 times
 }
 
+TEST_CASE("a budget that is spent too early leaves an answer: wrong where that is known, and else undecided", "[diff]")
+{
+    const Recording reference = recording_of(run_stack);
+    Planted planted("layers.0.self_attn.head.0.scaled", 2);
+    NamedArrays mine, right = arrays_of(reference);
+    for (const auto& [name, array] : arrays_of(recording_of(run_stack, planted)))
+        mine["mine_" + std::to_string(mine.size())] = array; // to be found by its numbers
+    right.at("output").values[0] += 1e-15;                   // which is recomputed
+    std::size_t undecided = 0, different = 0;
+    for (double operations = 1e5; operations < 1e9; operations *= 2) {
+        const BudgetScope budget(Budget::of_operations(operations));
+        CAPTURE(operations);
+        const Diff result = diff::compare(reference, mine);
+        CHECK_FALSE(result.passed());
+        different += result.first_wrong() == nullptr ? 0 : 1;
+        undecided += result.first_wrong() == nullptr ? 1 : 0;
+        CHECK_NOTHROW(diff::diagnose(result));
+        const BudgetScope another(Budget::of_operations(operations));
+        const Diff same = diff::compare(reference, right);
+        CHECK(same.first_different() == nullptr);
+        CHECK_NOTHROW(diff::power_of(same));
+    }
+    CHECK(undecided > 0);
+    CHECK(different > 0);
+}
+
 TEST_CASE("a folder of .npy files is compared by the files' places in it", "[diff]")
 {
     const Recording reference = recording_of(run_layer);

@@ -75,6 +75,25 @@ DiffVerdict verdict_of(const Diff& diff, std::string_view path)
 
 } // namespace
 
+TEST_CASE("what has no effect, and was computed from something wrong, is wrong with it, and so is what follows",
+          "[diff]")
+{
+    const Recording reference = causal_attention();
+    NamedArrays mine = numbers_of(reference);
+    for (double& number : mine.at("scaled").values)
+        number *= 0.5;
+    mine.at("masked") = follows(reference, "masked", mine);
+    for (double& number : mine.at("masked").values)
+        number = number == minus_infinity ? -1e9 : number;
+    mine.at("weights") = follows(reference, "weights", mine);
+    mine.at("context") = follows(reference, "context", mine);
+    mine.erase("weights");
+    const Diff result = diff::compare(reference, mine);
+    CHECK(verdict_of(result, "scaled") == DiffVerdict::bug);
+    CHECK(verdict_of(result, "masked") == DiffVerdict::inherited);
+    CHECK(verdict_of(result, "context") == DiffVerdict::inherited);
+}
+
 TEST_CASE("a fill whose weights softmax makes zero has no effect", "[diff][effect]")
 {
     for (const double fill : {-1e9, -1e4, -3.4028234663852886e38}) {
@@ -270,6 +289,35 @@ TEST_CASE("shifted scores that are the right ones in another order, too, differ 
     REQUIRE(result.steps.size() == 1);
     CHECK(result.steps[0].verdict == DiffVerdict::no_effect);
     CHECK(result.passed());
+}
+
+TEST_CASE("what follows from even weights of queries that can attend to nothing is found by its numbers",
+          "[diff][effect]")
+{
+    const auto program = [](const std::string& weights) {
+        Numbers numbers(5);
+        const auto next = [&] {
+            const Matrix matrix = numbers.matrix(4, 4);
+            return real({4, 4}, {matrix.begin(), matrix.end()});
+        };
+        Array mask{{4, 4}, {0, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 0, 1, 1, 1, 1}, ElementType::boolean};
+        ByFormulas made;
+        made.given("x", next()).given("mask", mask).given("w1", next()).given("w2", next());
+        made.computed("masked", "where(mask, x @ w1, -inf)")
+            .computed("weights", weights)
+            .computed("context", "weights @ x");
+        made.computed("hidden", "tanh(context @ w2)").computed("more", "hidden @ w1").computed("output", "more + x");
+        return made.recording;
+    };
+    const Recording reference = program("softmax(masked)");
+    NamedArrays mine;
+    for (const Step& step : program("softmax(where(mask, x @ w1, -1e30))").steps)
+        if (step.path != "mask")
+            mine.emplace("my_" + step.path.substr(0, 2) + step.path.back(), step.value);
+    const Diff result = diff::compare(reference, mine);
+    CHECK(result.first_different() == nullptr);
+    CHECK(result.steps.size() == mine.size());
+    CHECK(result.hint.find("even weights") != std::string::npos);
 }
 
 TEST_CASE("even weights of queries that can attend to nothing are right, and other ones are not", "[diff][effect]")

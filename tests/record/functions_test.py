@@ -371,6 +371,13 @@ def with_sinks(q, k, v, sinks):
     return softmax(scores)[..., :-1] @ repeated(q, v)[0]
 
 
+def mask_of_sequences_over_heads(q, k, v, mask=None):
+    """Which fails where there are not as many sequences as heads of keys."""
+    b, h, n, d = q.shape
+    grouped = q.reshape(b, k.shape[1], h // k.shape[1], n, d)
+    return attention(grouped, k[:, :, None], v[:, :, None], mask).reshape(b, h, n, d)
+
+
 UNLISTED = [
     (lambda q, k, v: attention(q, k[:32], v[:32]), {}, "33 keys"),
     (in_split_tiles, {}, "33 keys"),
@@ -398,6 +405,7 @@ UNLISTED = [
     (lambda q, k, v: (attention(q, k, v), softmax(scaled_scores(q, k)).round(3)), {}, "4 keys"),
     (lambda q, k, v, sinks: with_sinks(q, k, v, sinks[:1]), {**HEADS, "sinks": "sinks"}, ""),
     (lambda q, k, v: attention(q, *repeated(q, k, v)), {"layout": "bnhd"}, "4 keys"),
+    (mask_of_sequences_over_heads, {**MASKED, **HEADS, "kv_heads": 2}, "a mask (b, 1, n, m)"),
 ]
 
 

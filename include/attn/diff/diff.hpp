@@ -118,6 +118,7 @@ struct Ledger {
     std::vector<std::string> results;      ///< what MINE returned, as its recording says, and was compared
     std::vector<std::string> not_compared; ///< the same that was not
     std::size_t computed = 0;              ///< how many of the compared steps a formula gives
+    std::string result;                    ///< the reference's, where it was not compared; else empty
     std::vector<std::string> open;         ///< why MINE can't be called the same, a sentence each; empty where it can
 };
 
@@ -136,6 +137,8 @@ struct Diff {
     std::vector<std::string> extra;                  ///< arrays of MINE that are no step
     std::vector<Found> matched;                      ///< arrays of MINE that were found by their numbers
     bool missing_fails = false, extra_fails = false; ///< where all have to be compared, and are not
+    bool is_doubtful =
+        false; ///< what differs can be right: the budget did not suffice to try all that it can come from
     Ledger ledger;
     std::optional<Between> between; ///< of the first wrong step, where the line of its array is not surely to blame
 

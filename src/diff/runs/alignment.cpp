@@ -272,7 +272,7 @@ void Search::try_parts(Trial& trial)
         const bool is_a_finer = a.rank() > b.rank();
         const Array &finer = is_a_finer ? a : b, &other = is_a_finer ? b : a;
         const std::vector<std::string> movable(finer.rank(), "h");
-        const auto fit = best_fit(other, Target{{}, finer.shape, movable, "", finer.size()}, finer);
+        const auto fit = best_fit(other, StepSet{{}, finer.shape, movable, "", finer.size()}, finer);
         if (!fit && a.shape != b.shape)
             return;
         if (fit && !std::ranges::is_sorted(fit->order)) {
