@@ -116,9 +116,13 @@ private:
         if (result_ == nullptr || is_taken(*result_))
             return;
         std::size_t last = names_.size();
-        for (std::size_t i = 0; i < names_.size(); ++i)
-            if (is_tensor(i) && arrays_[i]->size() == result_->size)
-                last = i;
+        for (std::size_t i = 0; i < names_.size(); ++i) {
+            if (!is_tensor(i) || arrays_[i]->size() != result_->size)
+                continue;
+            if (!is_placed(i) && !is_explained(names_[i]))
+                return; // what is wrong there can be the result
+            last = i;
+        }
         if (result_of_mine() || last == names_.size() || !is_placed(last))
             return;
         std::vector<std::string> same; // the same step again and again

@@ -338,19 +338,6 @@ TEST_CASE("a second scale after scores that are scaled is named", "[diff][diagno
     CHECK(names_of(right.recording(), std::move(mine)).front() == "scale_d_k");
 }
 
-TEST_CASE("scores that are divided by d_k are named so where d_model is its square, too", "[diff][diagnose]")
-{
-    const Run run = [](const Trace& trace) {
-        Numbers numbers(23);
-        const HeadSizes sizes{.d_model = 4, .h_d_k = 4, .h_d_v = 4, .d_memory = 4, .d_value = 4};
-        const MultiHeadWeights weights = random_heads(numbers, sizes);
-        const Matrix x = numbers.matrix(5, 4);
-        multi_head_attention(Sources(x), weights, {.heads = 2}, trace);
-    };
-    CHECK(diagnosed(run, mistaken(run, "scale_d_k"), {"head.0.scaled", "output"}).front() ==
-          "scale_d_k in head.0.scaled");
-}
-
 TEST_CASE("of mistakes that give the same numbers one is named, and the others stand behind it", "[diff][diagnose]")
 {
     Written right;

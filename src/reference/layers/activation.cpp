@@ -38,19 +38,17 @@ std::string formula_of(Activation activation, std::string_view name)
 }
 
 template <Sequence T>
-T activate(std::string_view step, std::string_view name, const T& x, Activation activation, const Trace& trace)
-{
-    return trace(
-        step, [&] { return formula_of(activation, name); },
-        token_by_token(x, row_for<activations>(activation).function));
-}
-
-template <Sequence T>
 Term<T> activate(std::string_view step, const Term<T>& x, Activation activation, const Trace& trace)
 {
     return trace(
         step, [&] { return formula_of(activation, trace.say(x.wording())); },
         Term(token_by_token(*x, row_for<activations>(activation).function)));
+}
+
+template <Sequence T>
+T activate(std::string_view step, std::string_view name, const T& x, Activation activation, const Trace& trace)
+{
+    return T(activate(step, named(x, name, trace), activation, trace));
 }
 
 template Matrix activate(std::string_view, std::string_view, const Matrix&, Activation, const Trace&);

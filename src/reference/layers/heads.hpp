@@ -100,11 +100,7 @@ PackedHeads<T> project(const NamedSources<T>& from, const MultiHeadWeights& weig
 struct HeadColumns {
     std::size_t begin, end;
 
-    /// "query[..., 0:2]"
-    std::string of(std::string_view packed) const
-    {
-        return std::string(packed) + "[..., " + std::to_string(begin) + ":" + std::to_string(end) + "]";
-    }
+    /// query[..., 0:2]
     template <Sequence T>
     Term<T> of(const Term<T>& packed) const
     {
@@ -212,15 +208,6 @@ Shared<Variant> of_head(std::string_view name, const Shared<Variant>& all, std::
     if (given->shape(0) == 1)
         return taken("0", std::variant_alternative_t<0, Variant>(xt::view(*given, 0, place, xt::all(), xt::all())));
     return taken(":", std::variant_alternative_t<1, Variant>(xt::view(*given, xt::all(), place, xt::all(), xt::all())));
-}
-
-/// "concat(head.0.context, head.1.context, axis=-1)": of every head, or of every stride-th.
-inline std::string merging(std::string_view step, std::size_t heads, std::size_t stride = 1)
-{
-    std::string parts;
-    for (std::size_t head = 0; head < heads; head += stride)
-        parts += "head." + std::to_string(head) + "." + std::string(step) + ", ";
-    return "concat(" + parts + "axis=-1)";
 }
 
 /// W^O, which mixes the heads; without it the output is another name of them.
