@@ -12,7 +12,7 @@ from typing import Any
 
 from .arrays import write_arrays
 from .program import Error, OwnFolder, call
-from .report import number_of
+from .report import Between, Origin, number_of
 from .shown import growth_plot, page_of, paragraph
 from .trace import Trace
 
@@ -55,24 +55,6 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an array was assigned."""
-
-    file: str
-    line: int
-    variable: str
-    function: str
-
-
-@dataclass(frozen=True)
-class Between:
-    """Where the first difference is, where arrays that only one run has lie before it."""
-
-    last_right: Place | None
-    first_wrong: Place
-
-
-@dataclass(frozen=True)
 class Result:
     """What a run returned, or what nothing later was computed from."""
 
@@ -105,7 +87,7 @@ class Comparison:
         first = self.json["first_different"]
         self.first_different = None if first is None else self.pairs[first]
         between = self.json["between"]
-        self.between = between and Between(place_of(between["last_right"]), Place(**between["first_wrong"]))
+        self.between = between and Between(origin_of(between["last_right"]), Origin(**between["first_wrong"]))
         self.why_undecided: tuple[str, ...] = tuple(self.json["why_undecided"])
         self.compared = tuple(Result(**one) for one in self.json["compared"]["results"])
         self.not_compared = tuple(Result(**one) for one in self.json["compared"]["not_compared"])
@@ -134,8 +116,8 @@ class Comparison:
         return page_of(self.ok, self.text, *parts, growth_plot([(one.layer, one.worst) for one in self.layers]))
 
 
-def place_of(origin: Mapping[str, Any] | None) -> Place | None:
-    return origin and Place(**origin)
+def origin_of(origin: Mapping[str, Any] | None) -> Origin | None:
+    return origin and Origin(**origin)
 
 
 def side_of(side: Mapping[str, Any]) -> Side:

@@ -44,16 +44,13 @@ std::string Wording::with_names(const std::function<std::string(std::string_view
 
 Wording operator_between(const Wording& left, std::string_view sign, const Wording& right, Wording::Binding binding)
 {
-    if (left.listener == nullptr || right.listener == nullptr)
+    if (left.listener == nullptr || right.listener != left.listener)
         return {};
-    const bool is_associative = sign == "+" || sign == "&" || sign == "|";
     const auto tighter = static_cast<Wording::Binding>(binding + 1);
     // Python needs no parentheses around a product in front of @; the reader does.
     const bool mixes = sign == "@" && left.binding == Wording::multiplies && left.text.find(" @ ") == std::string::npos;
     return {left.listener,
-            bound(left, mixes ? tighter : binding) + " " + std::string(sign) + " " +
-                bound(right, is_associative ? binding : tighter),
-            binding};
+            bound(left, mixes ? tighter : binding) + " " + std::string(sign) + " " + bound(right, tighter), binding};
 }
 
 Wording with_suffix(const Wording& term, std::string_view after)
@@ -77,20 +74,15 @@ Wording with_power(const Wording& term, std::string_view power)
     return {term.listener, bound(term, Wording::is_whole) + " ** " + std::string(power), Wording::raises};
 }
 
-Wording call_of(std::string_view function, const std::vector<const Wording*>& operands, std::string_view after)
+Wording call_of(std::string_view function, const std::vector<Wording>& operands, std::string_view after)
 {
-    Wording call{nullptr, std::string(function) + "("};
-    std::string_view comma;
-    for (const Wording* operand : operands) {
-        if (operand->listener == nullptr)
+    Wording call{operands.front().listener, std::string(function) + "("};
+    for (const Wording& operand : operands) {
+        if (operand.listener == nullptr || operand.listener != call.listener)
             return {};
-        call.listener = operand->listener;
-        call.text += std::string(comma) + operand->text;
-        comma = ", ";
+        call.text += (&operand == &operands.front() ? "" : ", ") + operand.text;
     }
-    if (!after.empty())
-        call.text += std::string(comma) + std::string(after);
-    call.text += ")";
+    call.text += (after.empty() ? "" : ", ") + std::string(after) + ")";
     return call;
 }
 

@@ -142,7 +142,7 @@ std::string Trace::said(std::string_view step, const Wording& wording) const
     return say(wording);
 }
 
-Wording Trace::named(std::string_view name, const Wording& target) const
+Wording Trace::aliased(std::string_view name, const Wording& target) const
 {
     const std::string whole = path() + std::string(name);
     if (target.listener != listener_ || target.path().empty())
@@ -165,7 +165,7 @@ Term<T> Trace::recorded_input(std::string_view step, Term<T> term) const
     if (listener_->find(whole))
         return {term, Wording::of_step(*listener_, whole)};
     if (term.wording().listener == listener_ && !term.wording().path().empty())
-        return {term, named(name, term.wording())};
+        return {term, aliased(name, term.wording())};
     if (term.wording().listener == listener_) {
         std::string formula = say(term.wording());
         return recorded(step, std::move(formula), std::move(term));

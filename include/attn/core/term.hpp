@@ -17,7 +17,7 @@ class Listener;
 /// scope can say them as its own formulas find them.
 struct Wording {
     /// How tightly the outermost operator binds, as in Python.
-    enum Binding { compares, unites, intersects, adds, multiplies, negates, raises, is_whole };
+    enum Binding { adds, multiplies, negates, raises, is_whole };
 
     Listener* listener =
         nullptr; ///< who has the steps; nullptr where nobody listens, and where no step has the numbers
@@ -33,7 +33,7 @@ struct Wording {
     std::string with_names(const std::function<std::string(std::string_view path)>& name_of) const;
 };
 
-/// @name How operations say their result; nobody listens to it where nobody listens to an operand
+/// @name How operations say their result; nobody can where nobody, or somebody else, has the steps of an operand
 /// @{
 Wording operator_between(const Wording& left, std::string_view sign, const Wording& right, Wording::Binding binding);
 /// @param after  "[..., 0:2]", ".T"
@@ -43,7 +43,7 @@ Wording with_prefix(std::string_view sign, const Wording& term);
 /// "x ** 2"
 Wording with_power(const Wording& term, std::string_view power);
 /// @param after  what follows the operands: "axis=-1"
-Wording call_of(std::string_view function, const std::vector<const Wording*>& operands, std::string_view after = {});
+Wording call_of(std::string_view function, const std::vector<Wording>& operands, std::string_view after = {});
 /// A number is said with every digit.
 Wording wording_of(double number, const Wording& beside);
 /// @}

@@ -66,7 +66,7 @@ public:
     template <Traceable T>
     [[nodiscard]] Term<T> alias(std::string_view name, const Term<T>& term) const
     {
-        return listener_ == nullptr ? term : Term<T>(term, named(name, term.wording()));
+        return listener_ == nullptr ? term : Term<T>(term, aliased(name, term.wording()));
     }
 
     /// The same scope inside a function: its steps say which function computed them, with which options.
@@ -198,7 +198,7 @@ private:
     Term<T> recorded_input(std::string_view step, Term<T> term) const;
 
     std::string said(std::string_view step, const Wording& wording) const;
-    Wording named(std::string_view name, const Wording& target) const;
+    Wording aliased(std::string_view name, const Wording& target) const;
     std::string relative(std::string_view target) const;
     Step describe(std::string_view step, std::string formula, Array value) const;
     bool is_in_scope(std::string_view step) const { return name_in_scope(step).has_value(); }

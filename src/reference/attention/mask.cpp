@@ -408,8 +408,7 @@ T add_bias(const AnyBias& bias, T scores)
 template <Attending T>
 Term<T> where_allowed(const AnyMask& mask, Term<T> scores, double otherwise, const Trace& trace)
 {
-    const Wording of_mask = trace.worded("mask");
-    Wording wording = call_of("where", {&of_mask, &scores.wording()}, exact_text(otherwise));
+    Wording wording = call_of("where", {trace.worded("mask"), scores.wording()}, exact_text(otherwise));
     return {apply_mask(mask, std::move(scores).take(), otherwise), std::move(wording)};
 }
 

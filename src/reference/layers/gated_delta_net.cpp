@@ -300,11 +300,8 @@ GatedDeltaNetOf<T> gated_delta_net(const T& tokens, const PastOfDeltaNet<Value<T
     Term output = linear(gated, weights.output, {"gated", "output", "h_d_v", "d_model"}, trace);
 
     // Keep the states for later tokens.
-    std::vector<const Wording*> parts;
-    for (const Wording& state : of_states)
-        parts.push_back(&state);
     const Term kept =
-        trace("recurrent_state[(b,) h, d_k, d_v]", Term(std::move(states), call_of("concat", parts, "axis=-3")));
+        trace("recurrent_state[(b,) h, d_k, d_v]", Term(std::move(states), call_of("concat", of_states, "axis=-3")));
     return {T(std::move(output)), {*conv_state, *kept}};
 }
 

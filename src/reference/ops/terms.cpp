@@ -138,7 +138,7 @@ Term<T> operator/(const Term<T>& left, const Term<double>& right)
             operator_between(left.wording(), "/", right.wording(), Wording::multiplies)};
 }
 
-Term<double> sqrt(Term<double> x) { return {std::sqrt(*x), call_of("sqrt", {&x.wording()})}; }
+Term<double> sqrt(Term<double> x) { return {std::sqrt(*x), call_of("sqrt", {x.wording()})}; }
 
 template <class T>
 Term<T> operator*(const Term<T>& left, const Term<double>& right)
@@ -163,7 +163,7 @@ Term<T> square(Term<T> x)
     template <class T>                                                                                                 \
     Term<T> function(Term<T> x)                                                                                        \
     {                                                                                                                  \
-        return {number_by_number(*x, [](double one) { return number; }), call_of(#function, {&x.wording()})};          \
+        return {number_by_number(*x, [](double one) { return number; }), call_of(#function, {x.wording()})};           \
     }
 ATTN_EACH(exp, std::exp(one))
 ATTN_EACH(sqrt, std::sqrt(one))
@@ -173,7 +173,7 @@ ATTN_EACH(tanh, std::tanh(one))
 template <class T>
 Term<T> sigmoid(Term<T> x)
 {
-    Wording wording = call_of("sigmoid", {&x.wording()});
+    Wording wording = call_of("sigmoid", {x.wording()});
     if constexpr (std::same_as<T, Vector>)
         return {sigmoid(*x), std::move(wording)};
     else
@@ -195,26 +195,26 @@ Term<T> transpose(Term<T> x)
 template <class T>
 Term<T> softmax(Term<T> scores)
 {
-    Wording wording = call_of("softmax", {&scores.wording()});
+    Wording wording = call_of("softmax", {scores.wording()});
     return {softmax(std::move(scores).take()), std::move(wording)};
 }
 
 template <class T>
 Term<PerToken<T>> mean_of_features(const Term<T>& x)
 {
-    return {mean_of_features(*x), call_of("mean", {&x.wording()}, "axis=-1")};
+    return {mean_of_features(*x), call_of("mean", {x.wording()}, "axis=-1")};
 }
 
 template <class T>
 Term<PerToken<T>> sum_of_features(const Term<T>& x)
 {
-    return {sum_of_features(*x), call_of("sum", {&x.wording()}, "axis=-1")};
+    return {sum_of_features(*x), call_of("sum", {x.wording()}, "axis=-1")};
 }
 
 template <class T>
 Term<T> sum_as_column(const Term<T>& x)
 {
-    return {spread(sum_of_features(*x), 1), call_of("sum", {&x.wording()}, "axis=-1, keepdims=True")};
+    return {spread(sum_of_features(*x), 1), call_of("sum", {x.wording()}, "axis=-1, keepdims=True")};
 }
 
 template <class T>
@@ -274,9 +274,9 @@ std::vector<T> values_in(const std::vector<Term<T>>& parts)
 template <class T>
 Wording concat_of(const std::vector<Term<T>>& parts, std::string_view axis)
 {
-    std::vector<const Wording*> wordings;
+    std::vector<Wording> wordings;
     for (const Term<T>& one : parts)
-        wordings.push_back(&one.wording());
+        wordings.push_back(one.wording());
     return call_of("concat", wordings, axis);
 }
 
@@ -301,7 +301,7 @@ template <class T>
 Term<T> concat_rows(const Term<T>& first, const Term<T>& second)
 {
     return {concat_rows(*first, *second),
-            call_of("concat", {&first.wording(), &second.wording()}, "axis=" + std::to_string(token_axis<T>))};
+            call_of("concat", {first.wording(), second.wording()}, "axis=" + std::to_string(token_axis<T>))};
 }
 
 #define ATTN_PAIR(A, B)                                                                                                \

@@ -81,7 +81,7 @@ TEST_CASE("a term is written with the parentheses that it needs and no others", 
     const Term a = trace.input("a[n, d]", Term(a_numbers)), b = trace.input("b[n, d]", Term(b_numbers));
     const auto said = [&](const auto& term) { return trace.say(term.wording()); };
     CHECK(said(a + b + a) == "a + b + a");
-    CHECK(said(a + (b + a)) == "a + b + a");
+    CHECK(said(a + (b + a)) == "a + (b + a)"); // which is rounded otherwise
     CHECK(said(a - (b - a)) == "a - (b - a)");
     CHECK(said(a * (b / a)) == "a * (b / a)");
     CHECK(said((a + b) * a) == "(a + b) * a");
@@ -145,6 +145,9 @@ TEST_CASE("a term without a step can't be recorded, and nothing is written where
     const Term x = trace.input("x[n, d]", Term(a_numbers));
     CHECK_THROWS_WITH(trace("y[n, d]", x + Term(b_numbers)), ContainsSubstring("no step of this trace"));
     CHECK_THROWS_WITH(elsewhere("y[n, d]", x + x), ContainsSubstring("no step of this trace"));
+    const Term theirs = elsewhere.input("x[n, d]", Term(a_numbers));
+    CHECK_THROWS_WITH(trace("y[n, d]", x + theirs), ContainsSubstring("no step of this trace"));
+    CHECK_THROWS_WITH(trace("y[n, d]", concat_rows(x, theirs)), ContainsSubstring("no step of this trace"));
     CHECK((x + Term(b_numbers)).wording().text.empty());
     const Term quiet = Trace()("y[n, d]", Term(a_numbers) + Term(b_numbers));
     CHECK(quiet.wording().text.empty());

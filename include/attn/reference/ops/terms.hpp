@@ -2,7 +2,6 @@
 
 #include "attn/core/term.hpp"
 #include "attn/reference/ops/batch.hpp"
-
 #include "attn/reference/ops/matmul.hpp"
 
 #include <cstddef>

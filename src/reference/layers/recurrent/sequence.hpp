@@ -118,19 +118,11 @@ public:
         std::array<T, parts> last;
         for (std::size_t part = 0; part < parts; ++part)
             last[part] = T(trace(states_label<T>("final_" + std::string(Cell::state[part])),
-                                 Term(std::move(final_[part]), concat_of(ends_[part], "axis=0"))));
+                                 Term(std::move(final_[part]), call_of("concat", ends_[part], "axis=0"))));
         return {T(trace.alias("output", output)), std::move(last)};
     }
 
 private:
-    static Wording concat_of(const std::vector<Wording>& all, std::string_view axis)
-    {
-        std::vector<const Wording*> parts_of_call;
-        for (const Wording& one : all)
-            parts_of_call.push_back(&one);
-        return call_of("concat", parts_of_call, axis);
-    }
-
     Term<T> layer(const Term<T>& x, const RecurrentLayerWeights& weights, const Trace& trace)
     {
         std::vector<Term<T>> outputs;
@@ -171,7 +163,7 @@ private:
         }
         end(state);
         clear_padding(output);
-        const Wording joined = concat_of(hidden, "axis=-2");
+        const Wording joined = call_of("concat", hidden, "axis=-2");
         return trace(
             "output[(b,) n, d_hidden]",
             [&] {
