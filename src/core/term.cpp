@@ -60,6 +60,13 @@ Wording with_suffix(const Wording& term, std::string_view after)
     return {term.listener, bound(term, Wording::is_whole) + std::string(after), Wording::is_whole};
 }
 
+Wording with_index(const Wording& term, const Wording& index)
+{
+    if (index.listener != term.listener)
+        return {};
+    return with_suffix(term, "[" + index.text + "]");
+}
+
 Wording with_prefix(std::string_view sign, const Wording& term)
 {
     if (term.listener == nullptr)

@@ -17,7 +17,7 @@ class Listener;
 /// scope can say them as its own formulas find them.
 struct Wording {
     /// How tightly the outermost operator binds, as in Python.
-    enum Binding { adds, multiplies, negates, raises, is_whole };
+    enum Binding { compares, joins, meets, adds, multiplies, negates, raises, is_whole };
 
     Listener* listener =
         nullptr; ///< who has the steps; nullptr where nobody listens, and where no step has the numbers
@@ -38,6 +38,8 @@ struct Wording {
 Wording operator_between(const Wording& left, std::string_view sign, const Wording& right, Wording::Binding binding);
 /// @param after  "[..., 0:2]", ".T"
 Wording with_suffix(const Wording& term, std::string_view after);
+/// "table[ids]"
+Wording with_index(const Wording& term, const Wording& index);
 /// "-x"
 Wording with_prefix(std::string_view sign, const Wording& term);
 /// "x ** 2"

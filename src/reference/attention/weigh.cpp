@@ -56,7 +56,7 @@ Term<T> softmax_with_sinks(const Term<T>& scores, const Vector& given, const Tra
     const std::size_t m = scores.shape(feature_axis<T>);
     const Term column = trace(
         "sink_scores[(b,) n, one]", [&] { return sink_formula(*scores); }, Term(sink_scores(*sinks, *scores)));
-    const Term with_sink = trace("with_sink[(b,) n, m_and_one]", concat_columns<T>({scores, column}));
+    const Term with_sink = trace("with_sink[(b,) n, m_and_one]", concat<T>({scores, column}, -1));
     const Term all = trace("all_weights[(b,) n, m_and_one]", softmax(with_sink));
     return trace("weights[(b,) n, m]", columns(all, 0, m));
 }

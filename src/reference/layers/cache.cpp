@@ -23,7 +23,7 @@ void expect_past(const T& x, const KeyValueCacheOf<Value<T>>& past, const MultiH
 template <Sequence T>
 Term<T> kept(std::string_view step, const std::vector<Term<T>>& heads, const Trace& trace)
 {
-    return trace(step, concat_columns(heads));
+    return trace(step, concat(heads, -1));
 }
 
 template <Sequence T>

@@ -48,7 +48,7 @@ struct HeadTokens {
 template <Sequence T>
 Term<T> unit(const Term<T>& raw, double epsilon)
 {
-    return raw / sqrt(sum_as_column(square(raw)) + epsilon);
+    return raw / sqrt(sum_along(square(raw), -1, keepdims) + epsilon);
 }
 
 template <Sequence T>
@@ -57,7 +57,7 @@ HeadTokens<T> tokens_of_head(const Term<T>& activated, const DeltaNetSizes& size
 {
     const Term raw_queries = trace("raw_queries[(b,) n, d_k]", sizes.queries(head).of(activated));
     const Term unit_queries = trace("unit_queries[(b,) n, d_k]", unit(raw_queries, epsilon));
-    Term queries = trace("queries[(b,) n, d_k]", unit_queries / sqrt(features(unit_queries)));
+    Term queries = trace("queries[(b,) n, d_k]", unit_queries / sqrt(size_along(unit_queries, -1)));
     const Term raw_keys = trace("raw_keys[(b,) n, d_k]", sizes.keys(head).of(activated));
     Term keys = trace("keys[(b,) n, d_k]", unit(raw_keys, epsilon));
     Term values = trace("values[(b,) n, d_v]", sizes.values(head).of(activated));
@@ -218,7 +218,7 @@ Read<T> read_with_head(std::size_t i, const SharedSteps<T>& shared, const DeltaN
         outputs.push_back(read.output);
         state = read.state;
     }
-    const Term context = trace("context[(b,) n, d_v]", concat_tokens(outputs));
+    const Term context = trace("context[(b,) n, d_v]", concat(outputs, -2));
     const Trace norm = trace.scope("norm");
     const Term x = norm.input("x[(b,) n, d_model]", context);
     norm.alias("gain", "norm.gain");
@@ -259,9 +259,9 @@ GatedDeltaNetOf<T> gated_delta_net(const T& tokens, const PastOfDeltaNet<Value<T
     const Term query = linear(x, weights.query, {"x", "query", "d_model", "g_d_k"}, trace);
     const Term key = linear(x, weights.key, {"x", "key", "d_model", "g_d_k"}, trace);
     const Term value = linear(x, weights.value, {"x", "value", "d_model", "h_d_v"}, trace);
-    const Term mixed = trace("mixed[(b,) n, d_mixed]", concat_columns<V>({query, key, value}));
+    const Term mixed = trace("mixed[(b,) n, d_mixed]", concat<V>({query, key, value}, -1));
     const Term before = trace.input("past_conv_state[(b,) past, d_mixed]", Term(past.conv_state));
-    const Term padded = trace("padded[(b,) n_padded, d_mixed]", concat_tokens<V>({before, mixed}));
+    const Term padded = trace("padded[(b,) n_padded, d_mixed]", concat<V>({before, mixed}, -2));
     const Term kernel = trace.input("kernel[d_mixed, one, width]", Term(weights.kernel));
     const Term convolved = trace("convolved[(b,) n, d_mixed]", convolve(padded, kernel, n));
     const Term activated = trace("activated[(b,) n, d_mixed]", convolved * sigmoid(convolved));
@@ -294,7 +294,7 @@ GatedDeltaNetOf<T> gated_delta_net(const T& tokens, const PastOfDeltaNet<Value<T
     }
 
     // Gate what the heads have read, and mix it by the output map.
-    const Term merged = trace("merged[(b,) n, h_d_v]", concat_columns(contexts));
+    const Term merged = trace("merged[(b,) n, h_d_v]", concat(contexts, -1));
     const Term gate = linear(x, weights.gate, {"x", "gate", "d_model", "h_d_v"}, trace);
     const Term gated = trace("gated[(b,) n, h_d_v]", merged * gate * sigmoid(gate));
     Term output = linear(gated, weights.output, {"gated", "output", "h_d_v", "d_model"}, trace);

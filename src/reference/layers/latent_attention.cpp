@@ -204,9 +204,9 @@ public:
     {
         const Term plain = sizes_.plain_columns(head).of(query);
         const Term rotated = rotary_part(query, sizes_, head, all, trace);
-        const Term queries = trace("queries[(b,) n, d_k]", concat_columns<T>({plain, rotated}));
+        const Term queries = trace("queries[(b,) n, d_k]", concat<T>({plain, rotated}, -1));
         const Term keys = trace("keys[(b,) m, d_k]",
-                                concat_columns<T>({sizes_.key_columns(head).of(key_value_), latents_.shared_key}));
+                                concat<T>({sizes_.key_columns(head).of(key_value_), latents_.shared_key}, -1));
         const Term values = trace("values[(b,) m, d_v]", sizes_.value_columns(head).of(key_value_));
         return scaled_dot_product_attention(queries, keys, values, options, trace);
     }
@@ -224,7 +224,7 @@ public:
     AbsorbedHeads(const Latents<T>& latents, const LinearWeights& weights, const Sizes& sizes, const Trace& trace)
         : latents_(latents),
           sizes_(sizes),
-          keys_(trace("latent_keys[(b,) m, d_c_r]", concat_columns<T>({latents.latent, latents.shared_key}))),
+          keys_(trace("latent_keys[(b,) m, d_c_r]", concat<T>({latents.latent, latents.shared_key}, -1))),
           weights_(trace.input("key_value_weights[d_c, h_d_n_v]", Term(weights.weight)))
     {
     }
@@ -238,7 +238,7 @@ public:
         const Term to_keys = trace("key_weights[d_c, d_n]", sizes_.key_columns(head).of(weights_));
         const Term absorbed =
             trace("absorbed[(b,) n, d_c]", matmul(sizes_.plain_columns(head).of(query), transpose(to_keys)));
-        const Term queries = trace("queries[(b,) n, d_c_r]", concat_columns<T>({absorbed, rotated}));
+        const Term queries = trace("queries[(b,) n, d_c_r]", concat<T>({absorbed, rotated}, -1));
 
         // Attend to the latents, at the scale of the queries that they stand for.
         const Term keys = trace.alias("keys", keys_), values = trace.alias("values", latents_.latent);
@@ -295,7 +295,7 @@ CachedLatentAttentionOf<T> attend(std::string_view function, const T& tokens, co
     }
 
     // Mix the heads by the output map.
-    const Term merged = trace("merged[(b,) n, h_d_v]", concat_columns(contexts));
+    const Term merged = trace("merged[(b,) n, h_d_v]", concat(contexts, -1));
     Term output = linear(merged, weights.output, {"merged", "output", "h_d_v", "d_model"}, trace);
     return {T(std::move(output)), all_as<T>(std::move(all_weights)), {*latents.latent, *latents.shared_key}};
 }

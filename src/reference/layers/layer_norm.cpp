@@ -18,9 +18,9 @@ T layer_norm(const T& tokens, const LayerNormWeights& weights, const LayerNormOp
     const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
 
     // Subtract each token's mean, and scale it to variance 1. Epsilon prevents a division by zero where all features are equal.
-    const Term mean = trace("mean[(b,) n]", mean_of_features(x));
+    const Term mean = trace("mean[(b,) n]", mean_along(x, -1));
     const Term centered = x - column(mean);
-    const Term variance = trace("variance[(b,) n]", mean_of_features(square(centered)));
+    const Term variance = trace("variance[(b,) n]", mean_along(square(centered), -1));
     const Term normalized = trace("normalized[(b,) n, d_model]", centered / sqrt(column(variance) + options.epsilon));
 
     // Apply the learned gain and bias of each feature.

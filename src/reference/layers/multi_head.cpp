@@ -211,7 +211,7 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed,
             all.values.push_back(std::move(values));
         }
     }
-    all.merged = trace("merged[(b,) n, h_d_v]", concat_columns(contexts));
+    all.merged = trace("merged[(b,) n, h_d_v]", concat(contexts, -1));
     return all;
 }
 

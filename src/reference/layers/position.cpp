@@ -4,51 +4,37 @@
 
 #include "attn/core/memory.hpp"
 #include "attn/core/shape.hpp"
+#include "attn/reference/ops/concat.hpp"
 
 #include <bit>
 #include <cmath>
 #include <string>
 
 namespace attn {
-namespace {
-
-std::string arranging(std::size_t d, SineLayout layout)
-{
-    const std::string pairs = text((d + 1) / 2);
-    if (layout == SineLayout::halves)
-        return d % 2 == 0 ? "concat(sin(angles), cos(angles), axis=1)"
-                          : "concat(sin(angles), cos(angles), axis=1)[:, 0:" + text(d) + "]";
-    return "interleave(sin(angles), cos(angles))" + (d % 2 == 0 ? "" : "[:, 0:" + text(d) + "]");
-}
-
-} // namespace
 
 Matrix sinusoidal_positions(std::size_t n, std::size_t d, const SinusoidalOptions& options, const Trace& trace)
 {
-    const Matrix angles = angles_of(n, options.first, powers_of(options.base, d, "frequencies[pairs]", trace), trace);
-    Matrix positions(Matrix::shape_type{n, d});
-    for (std::size_t p = 0; p < n; ++p)
-        for (std::size_t i = 0; i < angles.shape(1); ++i) {
-            const Pair features = pair_of(i, d, options.layout == SineLayout::halves);
-            positions(p, features.first) = std::sin(angles(p, i));
-            if (features.second < d)
-                positions(p, features.second) = std::cos(angles(p, i));
-        }
-    return trace(
-        "positions[n, d]", [&] { return arranging(d, options.layout); }, std::move(positions));
+    const Term frequencies = powers_of(number(options.base, trace), d, "frequencies[pairs]", trace);
+    const Term angles = angles_of(n, options.first, frequencies, trace);
+    const Term sines = sin(angles), cosines = cos(angles);
+    Term both = options.layout == SineLayout::halves ? concat(std::vector{sines, cosines}, 1) : interleave(sines, cosines);
+    if (d % 2 != 0) // the last cosine has no place
+        both = {columns(*both, 0, d), with_suffix(both.wording(), "[:, 0:" + text(d) + "]")};
+    return Matrix(trace("positions[n, d]", std::move(both)));
 }
 
 Matrix position_shift(double k, std::size_t d, const SinusoidalOptions& options)
 {
     expect_pairs("position_shift", d);
-    const Matrix angles = k * angles_of(2, 0, powers_of(options.base, d, "", {}), {}); // its second row: one place
+    const Term angles = k * powers_of(number(options.base, {}), d, "", {});
     Matrix shift = xt::zeros<double>({d, d});
-    for (std::size_t i = 0; i < angles.shape(1); ++i) {
-        const Pair features = pair_of(i, d, options.layout == SineLayout::halves);
+    for (std::size_t i = 0; i < angles.size(); ++i) {
+        const bool halves = options.layout == SineLayout::halves;
+        const std::size_t sine = halves ? i : 2 * i, cosine = halves ? i + d / 2 : 2 * i + 1;
         // sin(a + b) = sin(a) cos(b) + cos(a) sin(b), cos(a + b) = cos(a) cos(b) - sin(a) sin(b)
-        shift(features.first, features.first) = shift(features.second, features.second) = std::cos(angles(1, i));
-        shift(features.second, features.first) = std::sin(angles(1, i));
-        shift(features.first, features.second) = -std::sin(angles(1, i));
+        shift(sine, sine) = shift(cosine, cosine) = std::cos((*angles)(i));
+        shift(cosine, sine) = std::sin((*angles)(i));
+        shift(sine, cosine) = -std::sin((*angles)(i));
     }
     return shift;
 }
@@ -59,8 +45,7 @@ Term<Matrix> learned_positions(const Term<Matrix>& table, std::size_t n, std::si
         throw ShapeError("learned_positions: table " + to_string(shape_of(table)) + " has no rows " + text(first) +
                          " to " + text(first + n) + ": it was learned for shorter sequences");
     const Term rows = trace.input("table[n_max, d]", table);
-    return trace("positions[n, d]", Term(Matrix(xt::view(*rows, xt::range(first, first + n), xt::all())),
-                                         with_suffix(rows.wording(), "[" + text(first) + ":" + text(first + n) + "]")));
+    return trace("positions[n, d]", slice(rows, first, first + n));
 }
 
 Matrix learned_positions(const Matrix& table, std::size_t n, std::size_t first, const Trace& trace)
@@ -82,19 +67,9 @@ Vector alibi_slopes(std::size_t heads)
 Matrix alibi_bias(std::size_t n, std::size_t m, double slope, const Trace& trace)
 {
     expect_memory("bias", {n, m});
-    Matrix bias(Matrix::shape_type{n, m});
-    for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = 0; j < m; ++j) {
-            const double place = static_cast<double>(i) + static_cast<double>(m) - static_cast<double>(n);
-            bias(i, j) = -slope * std::abs(place - static_cast<double>(j));
-        }
-    return trace(
-        "bias[n, m]",
-        [&] {
-            return exact_text(-slope) + " * abs(arange(" + text(n) + ")[:, None] + (" + text(m) + " - " + text(n) +
-                   ") - arange(" + text(m) + "))";
-        },
-        std::move(bias));
+    const Term queries = arange(number(n, trace)), keys = arange(number(m, trace));
+    const Term distances = abs(each_row(queries) + (number(m, trace) - number(n, trace)) - keys);
+    return Matrix(trace("bias[n, m]", number(-slope, trace) * distances));
 }
 
 } // namespace attn

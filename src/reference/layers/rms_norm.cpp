@@ -10,7 +10,7 @@ namespace {
 template <Sequence T>
 Term<T> scaled_to_one(const Term<T>& x, double epsilon, const Trace& trace)
 {
-    const Term mean_square = trace("mean_square[(b,) n]", mean_of_features(square(x)));
+    const Term mean_square = trace("mean_square[(b,) n]", mean_along(square(x), -1));
     return x / sqrt(column(mean_square) + epsilon);
 }
 

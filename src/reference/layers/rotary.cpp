@@ -4,7 +4,6 @@
 
 #include "attn/core/choices.hpp"
 #include "attn/core/shape.hpp"
-#include "attn/reference/ops/batch.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -28,119 +27,91 @@ struct Turning {
 
     std::size_t pairs() const { return features / 2; }
     std::size_t length() const { return first + n; }
-    std::string length_text() const { return text(n) + (first == 0 ? "" : " + " + text(first)); }
+    Term<double> length(const Trace& trace) const
+    {
+        return first == 0 ? number(n, trace) : number(n, trace) + static_cast<double>(first);
+    }
 };
 
-Vector unscaled(const Turning& of, const Trace& trace)
+/// @param step  label: "frequencies[pairs]", or "unscaled[pairs]" where a scaling changes them
+Term<Vector> as_trained(const Turning& of, std::string_view step, const Trace& trace)
 {
-    return powers_of(of.base, of.features, "unscaled[pairs]", trace);
+    return powers_of(number(of.base, trace), of.features, step, trace);
 }
 
-Vector as_trained(const std::monostate&, const Turning& of, const Trace& trace)
+Term<Vector> default_frequencies(const std::monostate&, const Turning& of, const Trace& trace)
 {
-    return powers_of(of.base, of.features, "frequencies[pairs]", trace);
+    return as_trained(of, "frequencies[pairs]", trace);
 }
 
-Vector linear_scaling(const LinearScaling& scaling, const Turning& of, const Trace& trace)
+Term<Vector> linear_scaling(const LinearScaling& scaling, const Turning& of, const Trace& trace)
 {
-    return trace(
-        "frequencies[pairs]", [&] { return "unscaled / " + exact_text(scaling.factor); },
-        Vector(unscaled(of, trace) / scaling.factor));
+    return trace("frequencies[pairs]", as_trained(of, "unscaled[pairs]", trace) / scaling.factor);
 }
 
-Vector dynamic_scaling(const DynamicScaling& scaling, const Turning& of, const Trace& trace)
+Term<Vector> dynamic_scaling(const DynamicScaling& scaling, const Turning& of, const Trace& trace)
 {
-    const auto& [factor, original] = scaling;
     if (of.features == 2)
         throw ShapeError("rotary: the dynamic scaling of 2 features divides by zero, expected 4 features or more");
-    const auto d = static_cast<double>(of.features), longest = static_cast<double>(std::max(of.length(), original));
-    const double slower = factor * longest / static_cast<double>(original) - (factor - 1);
-    const double base = trace(
-        "base",
-        [&of, f = exact_text(factor), l = text(original)] {
-            return exact_text(of.base) + " * (" + f + " * maximum(" + of.length_text() + ", " + l + ") / " + l +
-                   " - (" + f + " - 1)) ** (" + text(of.features) + " / (" + text(of.features) + " - 2))";
-        },
-        of.base * std::pow(slower, d / (d - 2)));
-    return powers_of(base, "base", of.features, "frequencies[pairs]", trace);
+    const Term factor = number(scaling.factor, trace), original = number(scaling.original_length, trace);
+    const Term d = number(of.features, trace);
+    const Term slower = factor * maximum(of.length(trace), original) / original - (factor - 1.0);
+    const Term base = trace("base", number(of.base, trace) * power(slower, d / (d - 2.0)));
+    return powers_of(base, of.features, "frequencies[pairs]", trace);
 }
 
 /// Fast pairs, whose ramp is 1, keep their frequency, slow ones, whose ramp is 0, have it divided.
-Vector along_ramp(const Vector& trained, const Vector& ramp, double factor, const Trace& trace)
+Term<Vector> along_ramp(const Term<Vector>& unscaled, const Term<Vector>& ramp, double factor, const Trace& trace)
 {
-    return trace(
-        "frequencies[pairs]", [&] { return "unscaled * ramp + unscaled / " + exact_text(factor) + " * (1 - ramp)"; },
-        Vector(trained * ramp + trained / factor * (1.0 - ramp)));
+    return trace("frequencies[pairs]", unscaled * ramp + unscaled / factor * (1.0 - ramp));
 }
 
-Vector between_0_and_1(const Vector& numbers) { return xt::minimum(xt::maximum(numbers, 0.0), 1.0); }
+Term<Vector> between_0_and_1(const Term<Vector>& numbers) { return minimum(maximum(numbers, 0.0), 1.0); }
 
-/// Which pair rotates so many times within the original length, as a number between pairs.
-struct RotatingPair {
-    double place;
-    std::string text;
-};
+Term<double> pi(const Trace& trace) { return {double(std::numbers::pi), trace.worded("pi")}; }
 
-RotatingPair pair_that_rotates(double times, const YarnScaling& scaling, const Turning& of)
+/// Which of d / 2 pairs rotates so many times within the original length, as a number between pairs.
+Term<double> pair_that_rotates(double times, const Term<double>& d, const YarnScaling& scaling, const Turning& of,
+                               const Trace& trace)
 {
-    const double angle = times * 2 * std::numbers::pi;
-    return {static_cast<double>(of.features) * std::log(static_cast<double>(scaling.original_length) / angle) /
-                (2 * std::log(of.base)),
-            text(of.features) + " * log(" + text(scaling.original_length) + " / (" + exact_text(times) +
-                " * 2 * pi)) / (2 * log(" + exact_text(of.base) + "))"};
+    const Term angle = number(times, trace) * 2.0 * pi(trace);
+    return d * log(number(scaling.original_length, trace) / angle) / (2.0 * log(number(of.base, trace)));
 }
 
-Vector yarn_scaling(const YarnScaling& scaling, const Turning& of, const Trace& trace)
+Term<Vector> yarn_scaling(const YarnScaling& scaling, const Turning& of, const Trace& trace)
 {
     if (of.base == 1)
         throw Error("rotary: the yarn scaling divides by the logarithm of the base, expected another base than 1");
-    const Vector trained = unscaled(of, trace);
+    const Term unscaled = as_trained(of, "unscaled[pairs]", trace);
 
     // Find the pairs between which the ramp falls.
-    const auto [fast, fast_text] = pair_that_rotates(scaling.beta_fast, scaling, of);
-    const auto [slow, slow_text] = pair_that_rotates(scaling.beta_slow, scaling, of);
-    const bool truncate = scaling.truncate;
-    const double low = trace(
-        "low", [&, &at = fast_text] { return "maximum(" + (truncate ? "floor(" + at + ")" : at) + ", 0)"; },
-        std::max(truncate ? std::floor(fast) : fast, 0.0));
-    const double high = trace(
-        "high",
-        [&, &at = slow_text] {
-            return "minimum(" + (truncate ? "-floor(-" + at + ")" : at) + ", " + text(of.features) + " - 1)";
-        },
-        std::min(truncate ? std::ceil(slow) : slow, static_cast<double>(of.features) - 1));
+    const Term d = number(of.features, trace);
+    const Term fast = pair_that_rotates(scaling.beta_fast, d, scaling, of, trace);
+    const Term slow = pair_that_rotates(scaling.beta_slow, d, scaling, of, trace);
+    const Term rounded_up = -floor(pair_that_rotates(scaling.beta_slow, -d, scaling, of, trace));
+    const Term low = trace("low", maximum(scaling.truncate ? floor(fast) : fast, 0.0));
+    const Term high = trace("high", minimum(scaling.truncate ? rounded_up : slow, d - 1.0));
 
     // Let it fall: from 1 for those that rotate fast to 0 for those that rotate slowly.
-    const double width = low == high ? 0.001 : high - low;
-    const Vector ramp = trace(
-        "ramp[pairs]",
-        [&] {
-            return "1 - minimum(maximum((arange(" + text(of.pairs()) +
-                   ") - low) / where(low == high, 0.001, high - low), 0), 1)";
-        },
-        Vector(1.0 - between_0_and_1((counted_from(0, of.pairs()) - low) / width)));
-    return along_ramp(trained, ramp, scaling.factor, trace);
+    const Term width(*low == *high ? 0.001 : *high - *low, trace.worded("where(low == high, 0.001, high - low)"));
+    const Term ramp =
+        trace("ramp[pairs]", 1.0 - between_0_and_1((arange(number(of.pairs(), trace)) - low) / width));
+    return along_ramp(unscaled, ramp, scaling.factor, trace);
 }
 
-Vector llama3_scaling(const Llama3Scaling& scaling, const Turning& of, const Trace& trace)
+Term<Vector> llama3_scaling(const Llama3Scaling& scaling, const Turning& of, const Trace& trace)
 {
     const auto& [factor, low, high, original] = scaling;
     if (!(low < high))
         throw Error("rotary: the llama3 scaling has high_freq_factor " + exact_text(high) + " and low_freq_factor " +
                     exact_text(low) + ", expected a high one above the low one");
-    const Vector trained = unscaled(of, trace);
-    const Vector rotations = static_cast<double>(original) * trained / (2 * std::numbers::pi);
-    const Vector ramp = trace(
-        "ramp[pairs]",
-        [from = exact_text(low), to = exact_text(high), length = text(original)] {
-            return "minimum(maximum((" + length + " * unscaled / (2 * pi) - " + from + ") / (" + to + " - " + from +
-                   "), 0), 1)";
-        },
-        between_0_and_1((rotations - low) / (high - low)));
-    return along_ramp(trained, ramp, factor, trace);
+    const Term unscaled = as_trained(of, "unscaled[pairs]", trace);
+    const Term rotations = number(original, trace) * unscaled / (2.0 * pi(trace));
+    const Term ramp = trace("ramp[pairs]", between_0_and_1((rotations - low) / (number(high, trace) - low)));
+    return along_ramp(unscaled, ramp, factor, trace);
 }
 
-void expect_one_for_each_pair(const char* name, const Vector& factors, const Turning& of)
+void expect_one_for_each_pair(const char* name, const Term<Vector>& factors, const Turning& of)
 {
     if (factors.size() != of.pairs())
         throw ShapeError("rotary: the longrope scaling has a " + std::string(name) + " of " + text(factors.size()) +
@@ -148,71 +119,60 @@ void expect_one_for_each_pair(const char* name, const Vector& factors, const Tur
                          " features that are rotated");
 }
 
-Vector longrope_scaling(const LongRopeScaling& scaling, const Turning& of, const Trace& trace)
+Term<Vector> longrope_scaling(const LongRopeScaling& scaling, const Turning& of, const Trace& trace)
 {
-    const Vector& short_factors = trace.shared_input("short_factors[pairs]", scaling.short_factors);
-    const Vector& long_factors = trace.shared_input("long_factors[pairs]", scaling.long_factors);
+    const Term short_factors = trace.shared_input("short_factors[pairs]", Term(scaling.short_factors));
+    const Term long_factors = trace.shared_input("long_factors[pairs]", Term(scaling.long_factors));
     expect_one_for_each_pair("short_factor", short_factors, of);
     expect_one_for_each_pair("long_factor", long_factors, of);
-    const Vector trained = unscaled(of, trace);
-    const Vector factors = trace(
+    const Term unscaled = as_trained(of, "unscaled[pairs]", trace);
+    const Term factors = trace(
         "factors[pairs]",
         [&] {
-            return "where(" + of.length_text() + " > " + text(scaling.original_length) +
+            return "where(" + trace.say(of.length(trace).wording()) + " > " + text(scaling.original_length) +
                    ", long_factors, short_factors)";
         },
         of.length() > scaling.original_length ? long_factors : short_factors);
-    return trace("frequencies[pairs]", "unscaled / factors", Vector(trained / factors));
+    return trace("frequencies[pairs]", unscaled / factors);
 }
 
-/// What cos and sin are multiplied by, and how it follows from the numbers of the scaling.
-struct AttentionFactor {
-    std::string formula;
-    double value;
-};
+// What cos and sin are multiplied by.
 
-AttentionFactor given_factor(double factor) { return {exact_text(factor), factor}; }
-
-AttentionFactor yarn_attention(const YarnScaling& scaling)
+Term<double> yarn_attention(const YarnScaling& scaling, const Trace& trace)
 {
     if (scaling.attention_factor)
-        return given_factor(*scaling.attention_factor);
+        return number(*scaling.attention_factor, trace);
     if (scaling.factor <= 1)
-        return given_factor(1);
-    const auto longer = [&](double mscale) { return 0.1 * mscale * std::log(scaling.factor) + 1; };
-    const std::string log_text = "log(" + exact_text(scaling.factor) + ") + 1";
+        return number(1.0, trace);
+    const auto longer = [&](const Term<double>& slope) { return slope * log(number(scaling.factor, trace)) + 1.0; };
     const double mscale = scaling.mscale.value_or(0), all = scaling.mscale_all_dim.value_or(0);
     if (mscale == 0 || all == 0)
-        return {"0.1 * " + log_text, longer(1)};
-    return {"(0.1 * " + exact_text(mscale) + " * " + log_text + ") / (0.1 * " + exact_text(all) + " * " + log_text +
-                ")",
-            longer(mscale) / longer(all)};
+        return longer(number(0.1, trace));
+    return longer(0.1 * number(mscale, trace)) / longer(0.1 * number(all, trace));
 }
 
-AttentionFactor longrope_attention(const LongRopeScaling& scaling)
+Term<double> longrope_attention(const LongRopeScaling& scaling, const Trace& trace)
 {
     if (scaling.attention_factor)
-        return given_factor(*scaling.attention_factor);
+        return number(*scaling.attention_factor, trace);
     if (scaling.factor <= 1)
-        return given_factor(1);
+        return number(1.0, trace);
     if (scaling.original_length == 1)
         throw Error(
             "rotary: the longrope scaling divides by the logarithm of original_max_position_embeddings, expected "
             "more than 1, or an attention_factor");
-    const double original = static_cast<double>(scaling.original_length);
-    return {"sqrt(1 + log(" + exact_text(scaling.factor) + ") / log(" + text(scaling.original_length) + "))",
-            std::sqrt(1 + std::log(scaling.factor) / std::log(original))};
+    return sqrt(1.0 + log(number(scaling.factor, trace)) / log(number(scaling.original_length, trace)));
 }
 
 /// A scaling's name, and how its numbers and their formulas come about.
 template <class Scaling>
 struct ScalingRow {
     std::string_view name; ///< the rope_type of config.json
-    Vector (*frequencies)(const Scaling&, const Turning&, const Trace&);
-    AttentionFactor (*attention_factor)(const Scaling&) = nullptr; ///< where it has one
+    Term<Vector> (*frequencies)(const Scaling&, const Turning&, const Trace&);
+    Term<double> (*attention_factor)(const Scaling&, const Trace&) = nullptr; ///< where it has one
 };
 
-constexpr std::tuple scalings{ScalingRow<std::monostate>{"default", as_trained},
+constexpr std::tuple scalings{ScalingRow<std::monostate>{"default", default_frequencies},
                               ScalingRow<LinearScaling>{"linear", linear_scaling},
                               ScalingRow<DynamicScaling>{"dynamic", dynamic_scaling},
                               ScalingRow<YarnScaling>{"yarn", yarn_scaling, yarn_attention},
@@ -267,35 +227,17 @@ std::size_t expect_features(const std::optional<std::size_t>& given, std::size_t
     return given.value_or(d);
 }
 
-/// @param features  of d, that are rotated
-std::string rotation_formula(std::size_t features, std::size_t d, RotaryLayout layout, bool has_factor)
+/// Each pair of features (a, b) becomes (a cos - b sin, a sin + b cos).
+/// @param angles  one for each token and pair
+template <class T>
+Term<T> rotated(const Term<T>& x, const Term<Matrix>& angles, RotaryLayout layout)
 {
-    const bool halves = layout == RotaryLayout::halves, is_part = features < d;
-    const std::string end = is_part ? text(features) : "";
-    const std::string a =
-        halves ? "x[..., 0:" + text(features / 2) + "]" : "x[..., " + (is_part ? "0:" + end : ":") + ":2]";
-    const std::string b =
-        halves ? "x[..., " + text(features / 2) + ":" + text(features) + "]" : "x[..., 1:" + end + ":2]";
-    const std::string turned = std::string(has_factor ? "attention_factor * " : "") +
-                               (halves ? "concat(" : "interleave(") + a + " * cos(angles) - " + b + " * sin(angles), " +
-                               a + " * sin(angles) + " + b + " * cos(angles)" + (halves ? ", axis=-1)" : ")");
-    return is_part ? "concat(" + turned + ", x[..., " + text(features) + ":" + text(d) + "], axis=-1)" : turned;
-}
-
-/// Tokens of one or several sequences, one below the other; the angles begin again with each sequence.
-/// @param angles  of the features that are rotated; those after them stay
-Matrix rotate(const Matrix& tokens, const Matrix& angles, RotaryLayout layout, double factor)
-{
-    Matrix turned = tokens;
-    for (std::size_t token = 0; token < tokens.shape(0); ++token)
-        for (std::size_t i = 0; i < angles.shape(1); ++i) {
-            const auto [first, second] = pair_of(i, 2 * angles.shape(1), layout == RotaryLayout::halves);
-            const double cosine = std::cos(angles(token % angles.shape(0), i));
-            const double sine = std::sin(angles(token % angles.shape(0), i));
-            turned(token, first) = factor * (tokens(token, first) * cosine - tokens(token, second) * sine);
-            turned(token, second) = factor * (tokens(token, first) * sine + tokens(token, second) * cosine);
-        }
-    return turned;
+    const std::size_t pairs = angles.shape(1);
+    const bool halves = layout == RotaryLayout::halves;
+    const Term a = halves ? columns(x, 0, pairs) : every_second(x, 0, 2 * pairs);
+    const Term b = halves ? columns(x, pairs, 2 * pairs) : every_second(x, 1, 2 * pairs);
+    const Term first = a * cos(angles) - b * sin(angles), second = a * sin(angles) + b * cos(angles);
+    return halves ? concat(std::vector{first, second}, -1) : interleave(first, second);
 }
 
 } // namespace
@@ -352,25 +294,26 @@ T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
 
     // Find how fast each pair rotates, and what that comes to at each position.
     const Turning turning{options.base, features, options.first, n};
-    const Vector frequencies =
+    const Term frequencies =
         std::visit([&](const auto& of) { return row_of(of).frequencies(of, turning, trace); }, options.scaling);
-    const Matrix angles = angles_of(n, options.first, frequencies, trace);
+    const Term angles = angles_of(n, options.first, frequencies, trace);
 
     // Some scalings lengthen queries and keys, too.
-    const std::optional<double> factor = std::visit(
-        [&](const auto& of) -> std::optional<double> {
+    const auto factor = std::visit(
+        [&](const auto& of) -> std::optional<Term<double>> {
             if (row_of(of).attention_factor == nullptr)
                 return std::nullopt;
-            const auto [formula, value] = row_of(of).attention_factor(of);
-            return trace("attention_factor", formula, value);
+            return trace("attention_factor", row_of(of).attention_factor(of, trace));
         },
         options.scaling);
 
-    // Rotate each pair of each token.
-    return T(trace(
-        "output[(b,) n, d]", [&] { return rotation_formula(features, d, options.layout, factor.has_value()); },
-        Term(token_by_token(
-            *x, [&](const Matrix& rows) { return rotate(rows, angles, options.layout, factor.value_or(1)); }))));
+    // Rotate each pair of each token; features after them stay.
+    Term turned = rotated(x, angles, options.layout);
+    if (factor)
+        turned = *factor * turned;
+    if (features < d)
+        turned = concat(std::vector{turned, columns(x, features, d)}, -1);
+    return T(trace("output[(b,) n, d]", std::move(turned)));
 }
 
 #define ATTN_INSTANTIATE(T) template T rotary(const T&, const RotaryOptions&, const Trace&);

@@ -116,7 +116,7 @@ MultiHeadOf<T> talking_heads_attention(const T& x, const TalkingHeadsWeights& le
         const Term values = head("values[(b,) m, d_v]", of_head(packed.value, i, value_heads));
         contexts.push_back(head("context[(b,) n, d_v]", matmul(mixed_weights.back(), values)));
     }
-    const Term merged = trace("merged[(b,) n, h_d_v]", concat_columns(contexts));
+    const Term merged = trace("merged[(b,) n, h_d_v]", concat(contexts, -1));
     return {T(map_output(merged, learned.maps.output, trace)), all_as<T>(std::move(mixed_weights))};
 }
 

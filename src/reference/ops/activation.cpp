@@ -17,12 +17,6 @@ T each(T x, const Function& function)
 
 double tanh_of(double x) { return std::tanh(x); }
 
-double sigmoid_of(double x)
-{
-    const double decay = std::exp(-std::abs(x)); // of a negative number only: it can't overflow
-    return (x >= 0 ? 1 : decay) / (1 + decay);
-}
-
 } // namespace
 
 Matrix relu(const Matrix& x)
@@ -50,17 +44,30 @@ Matrix gelu_by_tanh(const Matrix& x, double slope)
 Matrix gelu_tanh(const Matrix& x) { return gelu_by_tanh(x, std::sqrt(2 / std::numbers::pi)); }
 Matrix gelu_bloom(const Matrix& x) { return gelu_by_tanh(x, 0.79788456); }
 
-Matrix sigmoid(const Matrix& x) { return each(x, sigmoid_of); }
-Vector sigmoid(const Vector& x) { return each(x, sigmoid_of); }
+double sigmoid(double x)
+{
+    const double decay = std::exp(-std::abs(x)); // of a negative number only: it can't overflow
+    return (x >= 0 ? 1 : decay) / (1 + decay);
+}
+
+Matrix sigmoid(const Matrix& x)
+{
+    return each(x, [](double value) { return sigmoid(value); });
+}
+
+Vector sigmoid(const Vector& x)
+{
+    return each(x, [](double value) { return sigmoid(value); });
+}
 
 Matrix silu(const Matrix& x)
 {
-    return each(x, [](double value) { return value * sigmoid_of(value); });
+    return each(x, [](double value) { return value * sigmoid(value); });
 }
 
 Matrix quick_gelu(const Matrix& x)
 {
-    return each(x, [](double value) { return value * sigmoid_of(1.702 * value); });
+    return each(x, [](double value) { return value * sigmoid(1.702 * value); });
 }
 
 Matrix tanh(const Matrix& x) { return each(x, tanh_of); }

@@ -5,24 +5,71 @@
 #include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/reduce.hpp"
 #include "attn/reference/ops/softmax.hpp"
+#include "attn/reference/ops/top_k.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
+#include <span>
+#include <stdexcept>
 #include <string>
 
 namespace attn {
 namespace {
 
-/// An operand's steps from number to number along the axes of a result: 0 where it has one number for all.
-Shape steps_along(const Shape& shape, const Shape& result)
+// ------------------------------------------------------------------------------------------------- numbers in any shape
+
+template <class T>
+auto* data_of(T& x)
 {
-    Shape steps(result.size(), 0);
-    std::size_t step = 1;
-    for (std::size_t axis = shape.size(), to = result.size(); axis-- > 0; step *= shape[axis])
-        steps[--to] = shape[axis] == 1 ? 0 : step;
-    return steps;
+    if constexpr (std::is_arithmetic_v<std::remove_const_t<T>>)
+        return &x;
+    else
+        return x.data();
 }
+
+template <class T>
+T empty(const Shape& shape)
+{
+    if constexpr (std::is_arithmetic_v<T>) {
+        return T();
+    } else {
+        typename T::shape_type sizes;
+        std::ranges::copy(shape, sizes.begin());
+        return T(sizes);
+    }
+}
+
+template <class T, class Numbers>
+T filled(const Shape& shape, const Numbers& numbers)
+{
+    T result = empty<T>(shape);
+    std::copy_n(numbers.begin(), numbers.size(), data_of(result));
+    return result;
+}
+
+/// The axis from the front, of one that can be counted from the back.
+std::size_t counted(int axis, std::size_t axes)
+{
+    const int from_front = axis < 0 ? axis + static_cast<int>(axes) : axis;
+    if (from_front < 0 || from_front >= static_cast<int>(axes))
+        throw ShapeError("there is no axis " + std::to_string(axis) + " of " + std::to_string(axes));
+    return static_cast<std::size_t>(from_front);
+}
+
+std::string axis_text(int axis) { return "axis=" + std::to_string(axis); }
+
+/// A shape seen from one of its axes.
+struct Along {
+    std::size_t before = 1, size = 1, after = 1;
+
+    Along(const Shape& shape, std::size_t axis) : size(shape[axis])
+    {
+        for (std::size_t i = 0; i < shape.size(); ++i)
+            (i < axis ? before : i > axis ? after : size) *= i == axis ? 1 : shape[i];
+    }
+};
 
 Shape broadcast_shape(const Shape& left, const Shape& right)
 {
@@ -38,43 +85,86 @@ Shape broadcast_shape(const Shape& left, const Shape& right)
     return shape;
 }
 
+/// An operand's numbers, as a result of another shape takes them: one for all where its axis has one entry, or where it has no such axis.
 template <class T>
-T empty(const Shape& shape)
-{
-    typename T::shape_type sizes;
-    std::ranges::copy(shape, sizes.begin());
-    return T(sizes);
-}
+struct Operand {
+    const T* numbers;
+    Shape steps; ///< along the axes of the result
+
+    Operand(const T* data, const Shape& shape, const Shape& result) : numbers(data), steps(result.size(), 0)
+    {
+        std::size_t step = 1;
+        for (std::size_t axis = shape.size(), to = result.size(); axis-- > 0; step *= shape[axis])
+            steps[--to] = shape[axis] == 1 ? 0 : step;
+    }
+
+    /// The first of a row of the last axis.
+    const T* row(const Shape& at) const
+    {
+        return std::inner_product(at.begin(), at.end(), steps.begin(), std::size_t{}) + numbers;
+    }
+    std::size_t step() const { return steps.empty() ? 0 : steps.back(); }
+};
 
 /// Number by number.
-template <class A, class B, class Function>
-Wider<A, B> pairwise(const A& left, const B& right, const Function& function)
+template <class Result, class Function, class... T>
+Result elementwise(const Function& function, const T&... of)
 {
-    const Shape shape = broadcast_shape(shape_of(left), shape_of(right));
-    const Shape of_left = steps_along(shape_of(left), shape), of_right = steps_along(shape_of(right), shape);
-    auto result = empty<Wider<A, B>>(shape);
-    const std::size_t row = shape.back();
-    Shape at(shape.size(), 0);
-    double* to = result.data();
-    for (std::size_t done = 0; done < result.size(); done += row, to += row) {
-        const double *a = left.data(), *b = right.data();
-        for (std::size_t axis = 0; axis + 1 < shape.size(); ++axis) {
-            a += at[axis] * of_left[axis];
-            b += at[axis] * of_right[axis];
+    Shape shape;
+    ((shape = broadcast_shape(shape, shape_of(of))), ...);
+    auto result = empty<Result>(shape);
+    const auto row_by_row = [&](const auto&... operand) {
+        const std::size_t row = shape.empty() ? 1 : shape.back(), size = element_count(shape);
+        Shape at(shape.size(), 0);
+        auto* to = data_of(result);
+        const auto one_row = [&](const auto*... numbers) {
+            for (std::size_t i = 0; i < row; ++i)
+                to[i] = function(numbers[i * operand.step()]...);
+        };
+        for (std::size_t done = 0; done < size; done += row, to += row) {
+            one_row(operand.row(at)...);
+            for (std::size_t axis = shape.empty() ? 0 : shape.size() - 1; axis-- > 0 && ++at[axis] == shape[axis];)
+                at[axis] = 0;
         }
-        for (std::size_t i = 0; i < row; ++i)
-            to[i] = function(a[i * of_left.back()], b[i * of_right.back()]);
-        for (std::size_t axis = shape.size() - 1; axis-- > 0 && ++at[axis] == shape[axis];)
-            at[axis] = 0;
-    }
+    };
+    row_by_row(Operand(data_of(of), shape_of(of), shape)...);
     return result;
 }
 
 template <class T, class Function>
 T number_by_number(const T& x, const Function& function)
 {
-    T result(x.shape());
-    std::ranges::transform(x, result.begin(), function);
+    if constexpr (std::is_arithmetic_v<T>) {
+        return function(x);
+    } else {
+        T result(x.shape());
+        std::ranges::transform(x, result.begin(), function);
+        return result;
+    }
+}
+
+double larger_of(double a, double b) { return a > b || std::isnan(a) ? a : b; }
+double smaller_of(double a, double b) { return a < b || std::isnan(a) ? a : b; }
+
+/// A reduction along an axis, whose numbers are taken from the first on.
+template <class Result, class T, class Function, class Last>
+Result reduced(const T& x, int axis, bool keeps, double start, const Function& step, const Last& last)
+{
+    const std::size_t at = counted(axis, rank_of<T>);
+    Shape shape = shape_of(x);
+    const Along seen(shape, at);
+    if (keeps)
+        shape[at] = 1;
+    else
+        shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(at));
+    auto result = empty<Result>(shape);
+    for (std::size_t i = 0; i < seen.before; ++i)
+        for (std::size_t k = 0; k < seen.after; ++k) {
+            double so_far = start;
+            for (std::size_t j = 0; j < seen.size; ++j)
+                so_far = step(so_far, x.data()[(i * seen.size + j) * seen.after + k]);
+            data_of(result)[i * seen.after + k] = last(so_far, static_cast<double>(seen.size));
+        }
     return result;
 }
 
@@ -94,57 +184,76 @@ std::string range_of(std::size_t begin, std::size_t end, std::string_view more =
     return "[..., " + std::to_string(begin) + ":" + std::to_string(end) + std::string(more) + "]";
 }
 
-} // namespace
-
-#define ATTN_PAIRWISE(sign, binding, function)                                                                         \
-    template <class A, class B>                                                                                        \
-    Term<Wider<A, B>> operator sign(const Term<A>& left, const Term<B>& right)                                         \
-    {                                                                                                                  \
-        return {pairwise(*left, *right, function),                                                                     \
-                operator_between(left.wording(), #sign, right.wording(), Wording::binding)};                           \
-    }
-#define ATTN_NUMBER_AFTER(sign, binding, function)                                                                     \
-    template <class T>                                                                                                 \
-    Term<T> operator sign(const Term<T>& left, double right)                                                           \
-    {                                                                                                                  \
-        return {number_by_number(*left, [right](double x) { return function(x, right); }),                             \
-                operator_between(left.wording(), #sign, wording_of(right, left.wording()), Wording::binding)};         \
-    }
-#define ATTN_NUMBER_BEFORE(sign, binding, function)                                                                    \
-    template <class T>                                                                                                 \
-    Term<T> operator sign(double left, const Term<T>& right)                                                           \
-    {                                                                                                                  \
-        return {number_by_number(*right, [left](double x) { return function(left, x); }),                              \
-                operator_between(wording_of(left, right.wording()), #sign, right.wording(), Wording::binding)};        \
-    }
-ATTN_PAIRWISE(+, adds, std::plus())
-ATTN_PAIRWISE(-, adds, std::minus())
-ATTN_PAIRWISE(*, multiplies, std::multiplies())
-ATTN_PAIRWISE(/, multiplies, std::divides())
-ATTN_NUMBER_AFTER(+, adds, std::plus())
-ATTN_NUMBER_BEFORE(+, adds, std::plus())
-ATTN_NUMBER_BEFORE(-, adds, std::minus())
-ATTN_NUMBER_AFTER(*, multiplies, std::multiplies())
-ATTN_NUMBER_BEFORE(*, multiplies, std::multiplies())
-ATTN_NUMBER_AFTER(/, multiplies, std::divides())
-#undef ATTN_PAIRWISE
-#undef ATTN_NUMBER_AFTER
-#undef ATTN_NUMBER_BEFORE
-
-template <class T>
-Term<T> operator/(const Term<T>& left, const Term<double>& right)
+void expect_entries(const Shape& shape, std::size_t begin, std::size_t end)
 {
-    return {number_by_number(*left, [divisor = *right](double x) { return x / divisor; }),
-            operator_between(left.wording(), "/", right.wording(), Wording::multiplies)};
+    if (begin > end || end > shape.front())
+        throw ShapeError("there are no entries " + std::to_string(begin) + ":" + std::to_string(end) + " in " +
+                         to_string(shape));
 }
 
-Term<double> sqrt(Term<double> x) { return {std::sqrt(*x), call_of("sqrt", {x.wording()})}; }
+} // namespace
+
+Term<double> number(double value, const Trace& trace)
+{
+    return {double(value), trace.has_listener() ? trace.worded(exact_text(value)) : Wording()};
+}
+
+// ------------------------------------------------------------------------------------------------------ number by number
+
+namespace {
+template <class T>
+using Reals = T;
+} // namespace
+
+#define ATTN_OPERATOR(sign, Result, binding, ...)                                                                      \
+    template <class A, class B>                                                                                        \
+    Term<Result<Wider<A, B>>> operator sign(const Term<A>& left, const Term<B>& right)                                 \
+    {                                                                                                                  \
+        return {elementwise<Result<Wider<A, B>>>(__VA_ARGS__, *left, *right),                                             \
+                operator_between(left.wording(), #sign, right.wording(), Wording::binding)};                           \
+    }
+ATTN_OPERATOR(+, Reals, adds, std::plus())
+ATTN_OPERATOR(-, Reals, adds, std::minus())
+ATTN_OPERATOR(*, Reals, multiplies, std::multiplies())
+ATTN_OPERATOR(/, Reals, multiplies, std::divides())
+ATTN_OPERATOR(<, Truths, compares, std::less())
+ATTN_OPERATOR(<=, Truths, compares, std::less_equal())
+ATTN_OPERATOR(>, Truths, compares, std::greater())
+ATTN_OPERATOR(>=, Truths, compares, std::greater_equal())
+ATTN_OPERATOR(==, Truths, compares, std::equal_to())
+#undef ATTN_OPERATOR
 
 template <class T>
-Term<T> operator*(const Term<T>& left, const Term<double>& right)
+Term<T> operator&(const Term<T>& left, const Term<T>& right)
 {
-    return {number_by_number(*left, [factor = *right](double x) { return x * factor; }),
-            operator_between(left.wording(), "*", right.wording(), Wording::multiplies)};
+    return {elementwise<T>(std::logical_and(), *left, *right),
+            operator_between(left.wording(), "&", right.wording(), Wording::meets)};
+}
+
+template <class T>
+Term<T> operator|(const Term<T>& left, const Term<T>& right)
+{
+    return {elementwise<T>(std::logical_or(), *left, *right),
+            operator_between(left.wording(), "|", right.wording(), Wording::joins)};
+}
+
+template <class A, class B>
+Term<Wider<A, B>> power(const Term<A>& left, const Term<B>& right)
+{
+    return {elementwise<Wider<A, B>>([](double a, double b) { return std::pow(a, b); }, *left, *right),
+            operator_between(left.wording(), "**", right.wording(), Wording::raises)};
+}
+
+template <class A, class B>
+Term<Wider<A, B>> maximum(const Term<A>& left, const Term<B>& right)
+{
+    return {elementwise<Wider<A, B>>(larger_of, *left, *right), call_of("maximum", {left.wording(), right.wording()})};
+}
+
+template <class A, class B>
+Term<Wider<A, B>> minimum(const Term<A>& left, const Term<B>& right)
+{
+    return {elementwise<Wider<A, B>>(smaller_of, *left, *right), call_of("minimum", {left.wording(), right.wording()})};
 }
 
 template <class T>
@@ -156,7 +265,7 @@ Term<T> operator-(const Term<T>& x)
 template <class T>
 Term<T> square(Term<T> x)
 {
-    return {number_by_number(*x, [](double number) { return number * number; }), with_power(x.wording(), "2")};
+    return {number_by_number(*x, [](double one) { return one * one; }), with_power(x.wording(), "2")};
 }
 
 #define ATTN_EACH(function, number)                                                                                    \
@@ -166,19 +275,38 @@ Term<T> square(Term<T> x)
         return {number_by_number(*x, [](double one) { return number; }), call_of(#function, {x.wording()})};           \
     }
 ATTN_EACH(exp, std::exp(one))
+ATTN_EACH(log, std::log(one))
 ATTN_EACH(sqrt, std::sqrt(one))
 ATTN_EACH(tanh, std::tanh(one))
+ATTN_EACH(relu, one < 0 ? 0 : one)
+ATTN_EACH(abs, std::abs(one))
+ATTN_EACH(erf, std::erf(one))
+ATTN_EACH(sin, std::sin(one))
+ATTN_EACH(cos, std::cos(one))
+ATTN_EACH(floor, std::floor(one))
 #undef ATTN_EACH
 
 template <class T>
 Term<T> sigmoid(Term<T> x)
 {
-    Wording wording = call_of("sigmoid", {x.wording()});
-    if constexpr (std::same_as<T, Vector>)
-        return {sigmoid(*x), std::move(wording)};
-    else
-        return {token_by_token(*x, [](const Matrix& tokens) { return sigmoid(tokens); }), std::move(wording)};
+    return {number_by_number(*x, [](double one) { return sigmoid(one); }), call_of("sigmoid", {x.wording()})};
 }
+
+template <class A, class B>
+Term<Wider<A, B>> where(Term<Truths<Wider<A, B>>> mask, Term<A> yes, Term<B> no)
+{
+    return {elementwise<Wider<A, B>>([](bool is_so, double a, double b) { return is_so ? a : b; }, *mask, *yes, *no),
+            call_of("where", {mask.wording(), yes.wording(), no.wording()})};
+}
+
+template <class T>
+Term<T> where(Term<Truths<T>> mask, Term<T> yes, double no)
+{
+    Term<double> other = beside(no, yes);
+    return where<T, double>(std::move(mask), std::move(yes), std::move(other));
+}
+
+// -------------------------------------------------------------------------------------------------- along an axis
 
 template <class A, class B>
 auto matmul(const Term<A>& left, const Term<B>& right) -> Term<decltype(matmul(*left, *right))>
@@ -200,33 +328,89 @@ Term<T> softmax(Term<T> scores)
 }
 
 template <class T>
-Term<PerToken<T>> mean_of_features(const Term<T>& x)
+Term<T> softmax(Term<T> scores, int axis)
 {
-    return {mean_of_features(*x), call_of("mean", {x.wording()}, "axis=-1")};
+    Wording wording = call_of("softmax", {scores.wording()}, axis_text(axis));
+    const std::size_t last = rank_of<T> - 1;
+    std::vector<std::size_t> order(rank_of<T>);
+    std::iota(order.begin(), order.end(), std::size_t{});
+    std::swap(order[counted(axis, rank_of<T>)], order[last]); // its own inverse
+    T turned = softmax(*permute(std::move(scores), order));
+    return {permute(Term<T>(std::move(turned)), order).take(), std::move(wording)};
 }
 
 template <class T>
-Term<PerToken<T>> sum_of_features(const Term<T>& x)
+Term<Truths<T>> top_k(Term<T> scores, std::size_t k)
 {
-    return {sum_of_features(*x), call_of("sum", {x.wording()}, "axis=-1")};
+    return {top_k(*scores, k), call_of("top_k", {scores.wording()}, std::to_string(k))};
+}
+
+#define ATTN_REDUCER(word, start, step, last)                                                                          \
+    template <class T>                                                                                                 \
+    Term<double> word##_all(const Term<T>& x)                                                                          \
+    {                                                                                                                  \
+        const double all = std::accumulate(x->begin(), x->end(), start, step);                                         \
+        [[maybe_unused]] const auto count = static_cast<double>(x.size());                                             \
+        return {double(last), call_of(#word, {x.wording()})};                                                               \
+    }                                                                                                                  \
+    template <class T>                                                                                                 \
+    Term<Fewer<T>> word##_along(const Term<T>& x, int axis)                                                            \
+    {                                                                                                                  \
+        return {reduced<Fewer<T>>(*x, axis, false, start, step,                                                        \
+                                  [](double all, [[maybe_unused]] double count) { return last; }),                     \
+                call_of(#word, {x.wording()}, axis_text(axis))};                                                       \
+    }                                                                                                                  \
+    template <class T>                                                                                                 \
+    Term<T> word##_along(const Term<T>& x, int axis, KeepDims)                                                         \
+    {                                                                                                                  \
+        return {                                                                                                       \
+            reduced<T>(*x, axis, true, start, step, [](double all, [[maybe_unused]] double count) { return last; }),   \
+            call_of(#word, {x.wording()}, axis_text(axis) + ", keepdims=True")};                                       \
+    }
+ATTN_REDUCER(sum, 0.0, std::plus(), all)
+ATTN_REDUCER(mean, 0.0, std::plus(), all / count)
+ATTN_REDUCER(max, minus_infinity, larger_of, all)
+ATTN_REDUCER(min, -minus_infinity, smaller_of, all)
+#undef ATTN_REDUCER
+
+// ----------------------------------------------------------------------------------------------------- in another order
+
+template <class T>
+Term<double> size_along(const Term<T>& x, int axis)
+{
+    return {static_cast<double>(x.shape(counted(axis, rank_of<T>))),
+            with_suffix(x.wording(), ".shape[" + std::to_string(axis) + "]")};
 }
 
 template <class T>
-Term<T> sum_as_column(const Term<T>& x)
+Term<Fewer<T>> row(const Term<T>& x, std::size_t i)
 {
-    return {spread(sum_of_features(*x), 1), call_of("sum", {x.wording()}, "axis=-1, keepdims=True")};
+    const Shape shape = shape_of(*x);
+    expect_entries(shape, i, i + 1);
+    const Shape rest(shape.begin() + 1, shape.end());
+    return {filled<Fewer<T>>(rest, std::span(x->data() + i * element_count(rest), element_count(rest))),
+            with_suffix(x.wording(), "[" + std::to_string(i) + "]")};
 }
 
 template <class T>
-Term<double> features(const Term<T>& x)
+Term<T> slice(const Term<T>& x, std::size_t begin, std::size_t end)
 {
-    return {static_cast<double>(x.shape(feature_axis<T>)), with_suffix(x.wording(), ".shape[-1]")};
+    Shape shape = shape_of(*x);
+    expect_entries(shape, begin, end);
+    const std::size_t each = element_count({shape.begin() + 1, shape.end()});
+    shape.front() = end - begin;
+    return {filled<T>(shape, std::span(x->data() + begin * each, element_count(shape))),
+            with_suffix(x.wording(), "[" + std::to_string(begin) + ":" + std::to_string(end) + "]")};
 }
 
-template <class T>
-auto column(const Term<T>& numbers) -> Term<std::conditional_t<std::same_as<T, Vector>, Matrix, Tensor3>>
+Term<Matrix> take_rows(const Term<Matrix>& table, const Term<Integers>& ids)
 {
-    return {spread(*numbers, 1), with_suffix(numbers.wording(), "[..., None]")};
+    return {take_rows(*table, *ids), with_index(table.wording(), ids.wording())};
+}
+
+Term<Tensor3> take_rows(const Term<Matrix>& table, const Term<IntegerMatrix>& ids)
+{
+    return {take_rows(*table, *ids), with_index(table.wording(), ids.wording())};
 }
 
 Term<double> entry(const Term<Matrix>& x, std::size_t row, std::size_t column)
@@ -235,15 +419,23 @@ Term<double> entry(const Term<Matrix>& x, std::size_t row, std::size_t column)
             with_suffix(x.wording(), "[" + std::to_string(row) + ", " + std::to_string(column) + "]")};
 }
 
-Term<Matrix> each_row(const Term<Vector>& numbers)
-{
-    return {spread(*numbers, 1), with_suffix(numbers.wording(), "[:, None]")};
-}
-
 template <class T>
 Term<T> columns(const Term<T>& x, std::size_t begin, std::size_t end)
 {
     return {columns(*x, begin, end), with_suffix(x.wording(), range_of(begin, end))};
+}
+
+template <class T>
+Term<T> every_second(const Term<T>& x, std::size_t begin, std::size_t end)
+{
+    const std::string from = begin == 0 && end == x.shape(rank_of<T> - 1) ? "" : std::to_string(begin);
+    const std::string to = end == x.shape(rank_of<T> - 1) ? "" : std::to_string(end);
+    Shape shape = shape_of(*x);
+    const std::size_t width = std::exchange(shape.back(), (end - begin + 1) / 2);
+    T taken = empty<T>(shape);
+    for (std::size_t i = 0; i < taken.size(); ++i)
+        taken.data()[i] = x->data()[i / shape.back() * width + begin + 2 * (i % shape.back())];
+    return {std::move(taken), with_suffix(x.wording(), "[..., " + from + ":" + to + ":2]")};
 }
 
 template <class T>
@@ -262,113 +454,269 @@ Term<T> part(const Term<T>& x, std::size_t begin, std::size_t end, std::size_t f
 
 namespace {
 
+/// The same numbers with one more axis, of one entry.
 template <class T>
-std::vector<T> values_in(const std::vector<Term<T>>& parts)
+RealsOf<rank_of<T> + 1> with_axis(const T& x, std::size_t axis)
 {
-    std::vector<T> values;
-    for (const Term<T>& one : parts)
-        values.push_back(*one);
-    return values;
-}
-
-template <class T>
-Wording concat_of(const std::vector<Term<T>>& parts, std::string_view axis)
-{
-    std::vector<Wording> wordings;
-    for (const Term<T>& one : parts)
-        wordings.push_back(one.wording());
-    return call_of("concat", wordings, axis);
+    Shape shape = shape_of(x);
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
+    return filled<RealsOf<rank_of<T> + 1>>(shape, std::span(data_of(x), element_count(shape)));
 }
 
 } // namespace
 
 template <class T>
-Term<T> concat_columns(const std::vector<Term<T>>& parts)
+Term<RealsOf<rank_of<T> + 1>> column(const Term<T>& numbers)
 {
-    return {concat_columns(values_in(parts)), concat_of(parts, "axis=-1")};
+    return {with_axis(*numbers, rank_of<T>), with_suffix(numbers.wording(), "[..., None]")};
+}
+
+Term<Matrix> each_row(const Term<Vector>& numbers)
+{
+    return {with_axis(*numbers, 1), with_suffix(numbers.wording(), "[:, None]")};
 }
 
 template <class T>
-Term<T> concat_tokens(const std::vector<Term<T>>& parts)
+Term<RealsOf<rank_of<T> + 1>> in_front(const Term<T>& x)
 {
-    T all = *parts.front();
-    for (std::size_t i = 1; i < parts.size(); ++i)
-        all = concat_rows(all, *parts[i]);
-    return {std::move(all), concat_of(parts, "axis=-2")};
+    return {with_axis(*x, 0), with_suffix(x.wording(), rank_of<T> == 1 ? "[None, :]" : "[None, ...]")};
 }
 
 template <class T>
-Term<T> concat_rows(const Term<T>& first, const Term<T>& second)
+Term<T> concat(const std::vector<Term<T>>& parts, int axis)
 {
-    return {concat_rows(*first, *second),
-            call_of("concat", {first.wording(), second.wording()}, "axis=" + std::to_string(token_axis<T>))};
+    const std::size_t at = counted(axis, rank_of<T>);
+    Shape shape = shape_of(*parts.front());
+    shape[at] = 0;
+    std::vector<Wording> wordings;
+    for (const Term<T>& part : parts) {
+        Shape other = shape_of(*part);
+        const std::size_t more = std::exchange(other[at], shape[at]);
+        if (other != shape)
+            throw ShapeError("concat: " + to_string(shape_of(*part)) + " doesn't go on " + to_string(shape_of(*parts.front())) +
+                             " along axis " + std::to_string(at));
+        shape[at] += more;
+        wordings.push_back(part.wording());
+    }
+    T all = empty<T>(shape);
+    auto* to = data_of(all);
+    for (std::size_t i = 0; i < Along(shape, at).before; ++i)
+        for (const Term<T>& part : parts) {
+            const Along seen(shape_of(*part), at);
+            to = std::copy_n(part->data() + i * seen.size * seen.after, seen.size * seen.after, to);
+        }
+    return {std::move(all), call_of("concat", wordings, axis_text(axis))};
 }
 
-#define ATTN_PAIR(A, B)                                                                                                \
+template <class T>
+Term<T> repeat(Term<T> x, std::size_t count, int axis)
+{
+    const std::size_t at = counted(axis, rank_of<T>);
+    const Along seen(shape_of(*x), at);
+    Shape shape = shape_of(*x);
+    shape[at] *= count;
+    T all = empty<T>(shape);
+    auto* to = data_of(all);
+    for (std::size_t i = 0; i < seen.before * seen.size; ++i)
+        for (std::size_t again = 0; again < count; ++again)
+            to = std::copy_n(x->data() + i * seen.after, seen.after, to);
+    return {std::move(all), call_of("repeat", {x.wording()}, std::to_string(count) + ", " + axis_text(axis))};
+}
+
+template <class T>
+Term<T> interleave(Term<T> a, Term<T> b)
+{
+    expect_agreement("interleave", "d", {"a", *a, rank_of<T> - 1}, {"b", *b, rank_of<T> - 1});
+    Shape shape = shape_of(*a);
+    shape.back() *= 2;
+    T all = empty<T>(shape);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        all.data()[2 * i] = a->data()[i];
+        all.data()[2 * i + 1] = b->data()[i];
+    }
+    return {std::move(all), call_of("interleave", {a.wording(), b.wording()})};
+}
+
+template <class T>
+Term<T> pad(Term<T> x, std::size_t before, std::size_t after, int axis)
+{
+    const std::size_t at = counted(axis, rank_of<T>);
+    const Along seen(shape_of(*x), at);
+    Shape shape = shape_of(*x);
+    shape[at] += before + after;
+    T all = empty<T>(shape);
+    auto* to = data_of(all);
+    for (std::size_t i = 0; i < seen.before; ++i) {
+        to = std::fill_n(to, before * seen.after, 0.0);
+        to = std::copy_n(x->data() + i * seen.size * seen.after, seen.size * seen.after, to);
+        to = std::fill_n(to, after * seen.after, 0.0);
+    }
+    return {std::move(all), call_of("pad", {x.wording()},
+                                    std::to_string(before) + ", " + std::to_string(after) + ", " + axis_text(axis))};
+}
+
+Term<Matrix> scatter_add(const Term<Matrix>& rows, const Term<Integers>& ids, std::size_t count)
+{
+    expect_agreement("scatter_add", "n", {"rows", *rows, 0}, {"ids", *ids, 0});
+    Matrix sums = xt::zeros<double>({count, rows.shape(1)});
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        const auto id = static_cast<std::size_t>((*ids)(i));
+        if (id >= count)
+            throw ShapeError("scatter_add: there is no row " + std::to_string((*ids)(i)) + " of " +
+                             std::to_string(count));
+        for (std::size_t j = 0; j < rows.shape(1); ++j)
+            sums(id, j) += (*rows)(i, j);
+    }
+    return {std::move(sums), call_of("scatter_add", {rows.wording(), ids.wording()}, std::to_string(count))};
+}
+
+template <class To, class From>
+Term<To> reshape(const Term<From>& x, const Shape& shape)
+{
+    if (shape.size() != rank_of<To> || element_count(shape) != x.size())
+        throw ShapeError("reshape: " + to_string(shape_of(*x)) + " can't become " + to_string(shape));
+    std::string sizes;
+    for (const std::size_t size : shape)
+        sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    return {filled<To>(shape, *x), call_of("reshape", {x.wording()}, sizes)};
+}
+
+template <class T>
+Term<T> permute(Term<T> x, const std::vector<std::size_t>& order)
+{
+    std::string axes;
+    for (const std::size_t axis : order)
+        axes += (axes.empty() ? "" : ", ") + std::to_string(axis);
+    return {from_array<T>(permuted(to_array(*x), order)), call_of("permute", {x.wording()}, axes)};
+}
+
+Term<Matrix> diag(Term<Vector> numbers)
+{
+    Matrix square = xt::zeros<double>({numbers.size(), numbers.size()});
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+        square(i, i) = (*numbers)(i);
+    return {std::move(square), call_of("diag", {numbers.wording()})};
+}
+
+Term<Matrix> outer(Term<Vector> left, Term<Vector> right)
+{
+    return {outer(*left, *right), call_of("outer", {left.wording(), right.wording()})};
+}
+
+Term<Vector> arange(Term<double> count)
+{
+    Vector numbers(Vector::shape_type{static_cast<std::size_t>(*count)});
+    std::iota(numbers.begin(), numbers.end(), 0.0);
+    return {std::move(numbers), call_of("arange", {count.wording()})};
+}
+
+// -------------------------------------------------------------------------------------------- instantiated once, for all
+
+#define ATTN_TRUTHS(A, B)                                                                                              \
+    template Term<Truths<Wider<A, B>>> operator<(const Term<A>&, const Term<B>&);                                      \
+    template Term<Truths<Wider<A, B>>> operator<=(const Term<A>&, const Term<B>&);                                     \
+    template Term<Truths<Wider<A, B>>> operator>(const Term<A>&, const Term<B>&);                                      \
+    template Term<Truths<Wider<A, B>>> operator>=(const Term<A>&, const Term<B>&);                                     \
+    template Term<Truths<Wider<A, B>>> operator==(const Term<A>&, const Term<B>&);                                     \
+    template Term<Wider<A, B>> where(Term<Truths<Wider<A, B>>>, Term<A>, Term<B>);
+#define ATTN_NUMBERS(A, B)                                                                                             \
     template Term<Wider<A, B>> operator+(const Term<A>&, const Term<B>&);                                              \
     template Term<Wider<A, B>> operator-(const Term<A>&, const Term<B>&);                                              \
     template Term<Wider<A, B>> operator*(const Term<A>&, const Term<B>&);                                              \
-    template Term<Wider<A, B>> operator/(const Term<A>&, const Term<B>&);
-ATTN_PAIR(Vector, Vector)
-ATTN_PAIR(Matrix, Vector)
-ATTN_PAIR(Vector, Matrix)
-ATTN_PAIR(Vector, Tensor3)
-ATTN_PAIR(Tensor3, Vector)
-ATTN_PAIR(Matrix, Matrix)
-ATTN_PAIR(Tensor3, Matrix)
-ATTN_PAIR(Tensor3, Tensor3)
-ATTN_PAIR(Tensor4, Tensor4)
-#undef ATTN_PAIR
+    template Term<Wider<A, B>> operator/(const Term<A>&, const Term<B>&);                                              \
+    template Term<Wider<A, B>> power(const Term<A>&, const Term<B>&);                                                  \
+    template Term<Wider<A, B>> maximum(const Term<A>&, const Term<B>&);                                                \
+    template Term<Wider<A, B>> minimum(const Term<A>&, const Term<B>&);
+#define ATTN_WITH_ALL(DO, A) DO(A, double) DO(A, Vector) DO(A, Matrix) DO(A, Tensor3) DO(A, Tensor4)
+#define ATTN_WITH_LONG(DO, A) DO(A, Matrix) DO(A, Tensor3) DO(A, Tensor4)
+ATTN_WITH_ALL(ATTN_NUMBERS, double)
+ATTN_WITH_ALL(ATTN_NUMBERS, Vector)
+ATTN_WITH_ALL(ATTN_NUMBERS, Matrix)
+ATTN_WITH_ALL(ATTN_NUMBERS, Tensor3)
+ATTN_WITH_ALL(ATTN_NUMBERS, Tensor4)
+ATTN_WITH_LONG(ATTN_TRUTHS, double)
+ATTN_WITH_LONG(ATTN_TRUTHS, Vector)
+ATTN_WITH_ALL(ATTN_TRUTHS, Matrix)
+ATTN_WITH_ALL(ATTN_TRUTHS, Tensor3)
+ATTN_WITH_ALL(ATTN_TRUTHS, Tensor4)
+#undef ATTN_TRUTHS
+#undef ATTN_NUMBERS
+#undef ATTN_WITH_ALL
+#undef ATTN_WITH_LONG
 
-#define ATTN_ALONE(T)                                                                                                  \
-    template Term<T> operator+(const Term<T>&, double);                                                                \
-    template Term<T> operator+(double, const Term<T>&);                                                                \
-    template Term<T> operator-(double, const Term<T>&);                                                                \
-    template Term<T> operator*(const Term<T>&, double);                                                                \
-    template Term<T> operator*(double, const Term<T>&);                                                                \
-    template Term<T> operator/(const Term<T>&, double);                                                                \
-    template Term<T> operator*(const Term<T>&, const Term<double>&);                                                   \
-    template Term<T> operator/(const Term<T>&, const Term<double>&);                                                   \
+#define ATTN_ANY(T)                                                                                                    \
     template Term<T> operator-(const Term<T>&);                                                                        \
     template Term<T> square(Term<T>);                                                                                  \
     template Term<T> exp(Term<T>);                                                                                     \
+    template Term<T> log(Term<T>);                                                                                     \
     template Term<T> sqrt(Term<T>);                                                                                    \
-    template Term<T> tanh(Term<T>);
-ATTN_ALONE(Vector)
-ATTN_ALONE(Matrix)
-ATTN_ALONE(Tensor3)
-ATTN_ALONE(Tensor4)
-#undef ATTN_ALONE
+    template Term<T> tanh(Term<T>);                                                                                    \
+    template Term<T> sigmoid(Term<T>);                                                                                 \
+    template Term<T> relu(Term<T>);                                                                                    \
+    template Term<T> abs(Term<T>);                                                                                     \
+    template Term<T> erf(Term<T>);                                                                                     \
+    template Term<T> sin(Term<T>);                                                                                     \
+    template Term<T> cos(Term<T>);                                                                                     \
+    template Term<T> floor(Term<T>);
+#define ATTN_REDUCED(T, word)                                                                                          \
+    template Term<double> word##_all(const Term<T>&);                                                                  \
+    template Term<Fewer<T>> word##_along(const Term<T>&, int);                                                         \
+    template Term<T> word##_along(const Term<T>&, int, KeepDims);
+#define ATTN_TENSOR(T)                                                                                                 \
+    ATTN_ANY(T)                                                                                                        \
+    ATTN_REDUCED(T, sum) ATTN_REDUCED(T, mean) ATTN_REDUCED(T, max) ATTN_REDUCED(T, min)                               \
+    template Term<T> softmax(Term<T>);                                                                                 \
+    template Term<T> softmax(Term<T>, int);                                                                            \
+    template Term<double> size_along(const Term<T>&, int);                                                             \
+    template Term<Fewer<T>> row(const Term<T>&, std::size_t);                                                          \
+    template Term<T> slice(const Term<T>&, std::size_t, std::size_t);                                                  \
+    template Term<T> concat(const std::vector<Term<T>>&, int);                                                         \
+    template Term<T> repeat(Term<T>, std::size_t, int);                                                                \
+    template Term<T> interleave(Term<T>, Term<T>);                                                                     \
+    template Term<T> pad(Term<T>, std::size_t, std::size_t, int);                                                      \
+    template Term<T> permute(Term<T>, const std::vector<std::size_t>&);
+ATTN_ANY(double)
+ATTN_TENSOR(Vector)
+ATTN_TENSOR(Matrix)
+ATTN_TENSOR(Tensor3)
+ATTN_TENSOR(Tensor4)
+#undef ATTN_ANY
+#undef ATTN_REDUCED
+#undef ATTN_TENSOR
+
+#define ATTN_ROWS(T, Truth)                                                                                            \
+    template Term<T> where(Term<Truth>, Term<T>, double);                                                              \
+    template Term<Truth> operator&(const Term<Truth>&, const Term<Truth>&);                                            \
+    template Term<Truth> operator|(const Term<Truth>&, const Term<Truth>&);                                            \
+    template Term<Truth> top_k(Term<T>, std::size_t);                                                                  \
+    template Term<T> transpose(Term<T>);                                                                               \
+    template Term<T> columns(const Term<T>&, std::size_t, std::size_t);                                                \
+    template Term<T> every_second(const Term<T>&, std::size_t, std::size_t);                                           \
+    template Term<T> column(const Term<Fewer<T>>&);                                                                    \
+    template Term<T> in_front(const Term<Fewer<T>>&);                                                                  \
+    template Term<Matrix> reshape(const Term<T>&, const Shape&);                                                       \
+    template Term<Tensor3> reshape(const Term<T>&, const Shape&);                                                      \
+    template Term<Tensor4> reshape(const Term<T>&, const Shape&);
+ATTN_ROWS(Matrix, Mask)
+ATTN_ROWS(Tensor3, BatchMask)
+ATTN_ROWS(Tensor4, HeadMask)
+#undef ATTN_ROWS
 
 #define ATTN_TOKENS(T)                                                                                                 \
-    template Term<T> sigmoid(Term<T>);                                                                                 \
     template Term<T> rows(const Term<T>&, std::size_t, std::size_t);                                                   \
-    template Term<T> part(const Term<T>&, std::size_t, std::size_t, std::size_t);                                      \
-    template Term<T> concat_tokens(const std::vector<Term<T>>&);                                                       \
-    template Term<T> sum_as_column(const Term<T>&);                                                                    \
-    template Term<double> features(const Term<T>&);                                                                    \
-    template Term<PerToken<T>> mean_of_features(const Term<T>&);                                                       \
-    template Term<PerToken<T>> sum_of_features(const Term<T>&);                                                        \
-    template auto column(const Term<PerToken<T>>&)->Term<T>;                                                           \
-    template auto matmul(const Term<T>&, const Term<Matrix>&)->Term<T>;
+    template Term<T> part(const Term<T>&, std::size_t, std::size_t, std::size_t);
 ATTN_TOKENS(Matrix)
 ATTN_TOKENS(Tensor3)
 #undef ATTN_TOKENS
-template auto matmul(const Term<Tensor3>&, const Term<Tensor3>&) -> Term<Tensor3>;
-template auto matmul(const Term<Tensor3>&, const Term<Vector>&) -> Term<Matrix>;
-template auto matmul(const Term<Vector>&, const Term<Matrix>&) -> Term<Vector>;
-template Term<Vector> sigmoid(Term<Vector>);
-template auto matmul(const Term<Tensor4>&, const Term<Tensor4>&) -> Term<Tensor4>;
 
-#define ATTN_ATTENDING(T)                                                                                              \
-    template Term<T> transpose(Term<T>);                                                                               \
-    template Term<T> softmax(Term<T>);                                                                                 \
-    template Term<T> columns(const Term<T>&, std::size_t, std::size_t);                                                \
-    template Term<T> concat_columns(const std::vector<Term<T>>&);                                                      \
-    template Term<T> concat_rows(const Term<T>&, const Term<T>&);
-ATTN_ATTENDING(Matrix)
-ATTN_ATTENDING(Tensor3)
-ATTN_ATTENDING(Tensor4)
-#undef ATTN_ATTENDING
+#define ATTN_PRODUCT(A, B) template auto matmul(const Term<A>&, const Term<B>&) -> Term<decltype(matmul(A(), B()))>;
+ATTN_PRODUCT(Vector, Matrix)
+ATTN_PRODUCT(Matrix, Vector)
+ATTN_PRODUCT(Matrix, Matrix)
+ATTN_PRODUCT(Tensor3, Vector)
+ATTN_PRODUCT(Tensor3, Matrix)
+ATTN_PRODUCT(Tensor3, Tensor3)
+ATTN_PRODUCT(Tensor4, Tensor4)
+#undef ATTN_PRODUCT
 
 } // namespace attn

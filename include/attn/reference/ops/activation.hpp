@@ -21,8 +21,10 @@ Matrix gelu_tanh(const Matrix& x);
 Matrix gelu_bloom(const Matrix& x);
 
 /// 1 / (1 + exp(-x)), without overflow at either end
+double sigmoid(double x);
+/// @copydoc sigmoid(double)
 Matrix sigmoid(const Matrix& x);
-/// @copydoc sigmoid(const Matrix&)
+/// @copydoc sigmoid(double)
 Vector sigmoid(const Vector& x);
 
 /// x sigmoid(x), also called swish.

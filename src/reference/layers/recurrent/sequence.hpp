@@ -130,7 +130,7 @@ private:
             outputs.push_back(direction("forward", x, *weights.forward, trace));
         if (weights.backward)
             outputs.push_back(direction("backward", x, *weights.backward, trace));
-        return outputs.size() == 2 ? trace("output[(b,) n, d_out]", concat_columns(outputs))
+        return outputs.size() == 2 ? trace("output[(b,) n, d_out]", concat(outputs, -1))
                                    : trace.alias("output", outputs.front());
     }
 
