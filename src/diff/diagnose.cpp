@@ -39,14 +39,16 @@ struct Candidate {
 };
 
 /// How far MINE is from what edits give; nothing where that isn't much nearer than the right numbers are, or all of MINE's are
-/// NaN, which tell nothing.
+/// NaN, which tell nothing of which step was the first.
 std::optional<double> distance_after(const Edits& edits, const Wrong& wrong, double distance, Diff::World& world)
 {
     constexpr double much_nearer = 0.5;
     try {
         const Array value = Altered(world, wrong, edits).value();
         const double off = distance_between(wrong.found, value);
-        const bool tells = std::ranges::any_of(wrong.found.values, [](double x) { return std::isfinite(x); });
+        const auto is_given = [&](std::size_t step) { return world.reference[step].formula.empty(); };
+        const bool tells = std::ranges::all_of(wrong.before, is_given) ||
+            std::ranges::any_of(wrong.found.values, [](double x) { return std::isfinite(x); });
         const bool is_near = tells && value.shape == wrong.found.shape && off <= much_nearer * distance;
         return is_near && has_fill_of(wrong.found, value, wrong.right) ? std::optional(off) : std::nullopt;
     } catch (const formula::FormulaError&) {

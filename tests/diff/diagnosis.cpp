@@ -358,6 +358,18 @@ TEST_CASE("a result of nothing but NaN has no name", "[diff][diagnose]")
     CHECK(names_of(right.recording(), std::move(mine)).empty());
 }
 
+TEST_CASE("NaN that one step makes of what is given has a name", "[diff][diagnose]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Vector scores = trace("scores[m]", "", Vector{1000, 1001, 1002});
+    (void)trace("weights[m]", "softmax(scores)", softmax(scores));
+    const std::vector<std::string> names =
+        names_of(recorder.recording(), {{"weights", Array{{3}, std::vector<double>(3, std::nan(""))}}});
+    REQUIRE_FALSE(names.empty());
+    CHECK(names.front() == "softmax_overflow");
+}
+
 TEST_CASE("a mistake of a program that computes in float32 and saves float64 is named by the result",
           "[diff][diagnose]")
 {
