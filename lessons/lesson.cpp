@@ -92,7 +92,7 @@ Lesson::Lesson(Setup& setup)
 {
 }
 
-const LessonFlag::Value& Lesson::value_of(std::string_view name) const
+const LessonFlag::Value& Lesson::flag_called(std::string_view name) const
 {
     const auto found = std::ranges::find(setup_.flags.own, name, &LessonFlag::name);
     if (found == setup_.flags.own.end())
@@ -126,7 +126,7 @@ void Lesson::expect_fit(const StepLabel& label, const Shape& shape)
 }
 
 template <Traceable T>
-T Lesson::input(std::string_view step, const T& example)
+Term<T> Lesson::input(std::string_view step, const T& example)
 {
     const StepLabel label = parse_step_label(step);
     setup_.inputs.push_back(label.name);
@@ -140,7 +140,8 @@ T Lesson::input(std::string_view step, const T& example)
         }
     }
     expect_fit(label, shape_of(value));
-    return trace_(step, "", rounded(std::move(value), setup_.flags.interventions.round));
+    return trace_(step, "",
+                  Term(rounded(std::move(value), setup_.flags.interventions.round)));
 }
 
 std::filesystem::path Lesson::file(const std::filesystem::path& name) const
@@ -149,7 +150,7 @@ std::filesystem::path Lesson::file(const std::filesystem::path& name) const
 }
 
 template <Traceable T>
-T Lesson::stored(std::string_view step, const std::filesystem::path& name)
+Term<T> Lesson::stored(std::string_view step, const std::filesystem::path& name)
 {
     if (setup_.input)
         return input(step, T{});
@@ -243,27 +244,22 @@ void Lesson::expect(std::string_view claim, bool is_so)
         fmt::format("  [{}] {}", is_so ? "checked" : "no longer so", printable(claim)));
 }
 
-template <Traceable T>
-void Lesson::expect_equal(std::string_view claim, const T& found, const T& expected)
+void Lesson::expect_same(std::string_view claim, const Array& found,
+                         const Array& expected)
 {
     // Rounding is as large as the numbers that a result came from, which may be large
     // where the result is small.
     const double tolerance = 1e-12 * std::max(1.0, setup_.largest.number);
-    const std::string difference =
-        difference_of(to_array(found), to_array(expected), tolerance);
+    const std::string difference = difference_of(found, expected, tolerance);
     expect(difference.empty() || is_altered() ? std::string(claim)
                                               : fmt::format("{}: {}", claim, difference),
            difference.empty());
 }
 
-template Vector Lesson::input(std::string_view, const Vector&);
-template Integers Lesson::input(std::string_view, const Integers&);
-template Matrix Lesson::input(std::string_view, const Matrix&);
-template Tensor3 Lesson::input(std::string_view, const Tensor3&);
-template Matrix Lesson::stored(std::string_view, const std::filesystem::path&);
-template void Lesson::expect_equal(std::string_view, const Vector&, const Vector&);
-template void Lesson::expect_equal(std::string_view, const Integers&, const Integers&);
-template void Lesson::expect_equal(std::string_view, const Matrix&, const Matrix&);
-template void Lesson::expect_equal(std::string_view, const Tensor3&, const Tensor3&);
+template Term<Vector> Lesson::input(std::string_view, const Vector&);
+template Term<Integers> Lesson::input(std::string_view, const Integers&);
+template Term<Matrix> Lesson::input(std::string_view, const Matrix&);
+template Term<Tensor3> Lesson::input(std::string_view, const Tensor3&);
+template Term<Matrix> Lesson::stored(std::string_view, const std::filesystem::path&);
 
 } // namespace attn

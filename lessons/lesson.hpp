@@ -2,6 +2,7 @@
 
 #include "attn/core/tensor.hpp"
 #include "attn/core/trace.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <filesystem>
 #include <memory>
@@ -54,7 +55,7 @@ public:
     template <class T>
     const T& flag(std::string_view name) const
     {
-        return std::get<T>(value_of(name));
+        return std::get<T>(flag_called(name));
     }
 
     /// One of the lesson's given tensors: the example's, or the one of that name in the
@@ -66,13 +67,14 @@ public:
     /// @throws ShapeError where an axis has another size than an earlier input's axis of
     /// the same letter
     template <Traceable T>
-    [[nodiscard]] T input(std::string_view step, const T& example);
+    [[nodiscard]] Term<T> input(std::string_view step, const T& example);
 
     /// A given tensor that is too large to be written in the program.
     /// @param step  name and axes
     /// @param name  of an .npz beside the lesson, which has it
     template <Traceable T>
-    [[nodiscard]] T stored(std::string_view step, const std::filesystem::path& name);
+    [[nodiscard]] Term<T> stored(std::string_view step,
+                                 const std::filesystem::path& name);
 
     /// A file beside the lesson.
     std::filesystem::path file(const std::filesystem::path& name) const;
@@ -108,8 +110,13 @@ public:
     /// Claims that two results are the same but for rounding, and says so.
     /// @throws Refuted where any number is further off than 1e-12 of one, or of the
     /// largest number in the lesson so far
-    template <Traceable T>
-    void expect_equal(std::string_view claim, const T& found, const T& expected);
+    template <class Found, class Expected>
+    requires std::same_as<Value<Found>, Value<Expected>>
+    void expect_equal(std::string_view claim, const Found& found,
+                      const Expected& expected)
+    {
+        expect_same(claim, to_array(value_of(found)), to_array(value_of(expected)));
+    }
     /// Claims that something is so, and says it.
     /// @throws Refuted where it is not
     void expect(std::string_view claim, bool is_so);
@@ -130,7 +137,17 @@ private:
     /// @throws Error where the user's numbers or interventions can't be used
     Ending follow(void (*teach)(Lesson&));
 
-    const LessonFlag::Value& value_of(std::string_view name) const;
+    template <class T>
+    static const Value<T>& value_of(const T& tensor)
+    {
+        if constexpr (Traceable<T>)
+            return tensor;
+        else
+            return *tensor;
+    }
+
+    void expect_same(std::string_view claim, const Array& found, const Array& expected);
+    const LessonFlag::Value& flag_called(std::string_view name) const;
     Array from_user(const StepLabel& label) const;
     void expect_fit(const StepLabel& label, const Shape& shape);
 

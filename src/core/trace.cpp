@@ -131,6 +131,8 @@ std::string Trace::relative(std::string_view target) const
 
 std::string Trace::say(const Wording& wording) const
 {
+    if (listener_ == nullptr) // of this trace: the term can have one of another
+        return {};
     return wording.with_names([this](std::string_view path) { return relative(path); });
 }
 

@@ -48,7 +48,7 @@ std::optional<double> distance_after(const Edits& edits, const Wrong& wrong, dou
         const double off = distance_between(wrong.found, value);
         const auto is_given = [&](std::size_t step) { return world.reference[step].formula.empty(); };
         const bool tells = std::ranges::all_of(wrong.before, is_given) ||
-            std::ranges::any_of(wrong.found.values, [](double x) { return std::isfinite(x); });
+                           std::ranges::any_of(wrong.found.values, [](double x) { return std::isfinite(x); });
         const bool is_near = tells && value.shape == wrong.found.shape && off <= much_nearer * distance;
         return is_near && has_fill_of(wrong.found, value, wrong.right) ? std::optional(off) : std::nullopt;
     } catch (const formula::FormulaError&) {

@@ -105,7 +105,7 @@ public:
         return recorded(step, std::move(formula), std::move(term));
     }
 
-    /// The same with a formula of its own, where text and computation differ.
+    /// Records a term with a formula of its own, where text and computation differ.
     template <Traceable T, Formula F>
     [[nodiscard]] Term<T> operator()(std::string_view step, F&& formula, Term<T> term) const
     {
@@ -113,6 +113,13 @@ public:
             return term;
         std::string text = text_of(formula);
         return recorded(step, std::move(text), std::move(term));
+    }
+
+    /// Records numbers that follow from nothing: a step without a formula.
+    template <Traceable T>
+    [[nodiscard]] Term<T> given(std::string_view step, T value) const
+    {
+        return (*this)(step, "", Term(std::move(value)));
     }
 
     /// Records an argument of a function, unless this scope has a name for it already, as a step or as an alias.

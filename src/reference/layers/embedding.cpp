@@ -10,8 +10,7 @@ namespace attn {
 namespace {
 
 template <class Ids>
-auto rows_of(const Term<Ids>& given, const EmbeddingWeights& weights, std::optional<double> scale,
-                const Trace& trace)
+auto rows_of(const Term<Ids>& given, const EmbeddingWeights& weights, std::optional<double> scale, const Trace& trace)
 {
     const Term ids = trace.input("ids[(b,) n]", given);
     const Term table = trace.input("table[vocabulary, d_model]", Term(weights.table));
@@ -54,7 +53,8 @@ Matrix embed(const Integers& words, const Matrix& rows, const EmbeddingOptions& 
 
     // Look each token up, and scale it to the size of its position.
     const Term tokens = trace("tokens[n, d_model]", take_rows(table, ids));
-    const Term scaled = trace("scaled[n, d_model]", options.scale ? tokens * *options.scale : tokens * sqrt(size_along(table, 1)));
+    const Term scaled =
+        trace("scaled[n, d_model]", options.scale ? tokens * *options.scale : tokens * sqrt(size_along(table, 1)));
 
     // Add its position.
     const Matrix positions = sinusoidal_positions(ids.size(), table.shape(1), options.positions, trace);

@@ -205,8 +205,8 @@ public:
         const Term plain = sizes_.plain_columns(head).of(query);
         const Term rotated = rotary_part(query, sizes_, head, all, trace);
         const Term queries = trace("queries[(b,) n, d_k]", concat<T>({plain, rotated}, -1));
-        const Term keys = trace("keys[(b,) m, d_k]",
-                                concat<T>({sizes_.key_columns(head).of(key_value_), latents_.shared_key}, -1));
+        const Term keys =
+            trace("keys[(b,) m, d_k]", concat<T>({sizes_.key_columns(head).of(key_value_), latents_.shared_key}, -1));
         const Term values = trace("values[(b,) m, d_v]", sizes_.value_columns(head).of(key_value_));
         return scaled_dot_product_attention(queries, keys, values, options, trace);
     }

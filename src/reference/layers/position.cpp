@@ -17,7 +17,8 @@ Matrix sinusoidal_positions(std::size_t n, std::size_t d, const SinusoidalOption
     const Term frequencies = powers_of(number(options.base, trace), d, "frequencies[pairs]", trace);
     const Term angles = angles_of(n, options.first, frequencies, trace);
     const Term sines = sin(angles), cosines = cos(angles);
-    Term both = options.layout == SineLayout::halves ? concat(std::vector{sines, cosines}, 1) : interleave(sines, cosines);
+    Term both =
+        options.layout == SineLayout::halves ? concat(std::vector{sines, cosines}, 1) : interleave(sines, cosines);
     if (d % 2 != 0) // the last cosine has no place
         both = {columns(*both, 0, d), with_suffix(both.wording(), "[:, 0:" + text(d) + "]")};
     return Matrix(trace("positions[n, d]", std::move(both)));

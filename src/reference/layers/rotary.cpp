@@ -94,8 +94,7 @@ Term<Vector> yarn_scaling(const YarnScaling& scaling, const Turning& of, const T
 
     // Let it fall: from 1 for those that rotate fast to 0 for those that rotate slowly.
     const Term width(*low == *high ? 0.001 : *high - *low, trace.worded("where(low == high, 0.001, high - low)"));
-    const Term ramp =
-        trace("ramp[pairs]", 1.0 - between_0_and_1((arange(number(of.pairs(), trace)) - low) / width));
+    const Term ramp = trace("ramp[pairs]", 1.0 - between_0_and_1((arange(number(of.pairs(), trace)) - low) / width));
     return along_ramp(unscaled, ramp, scaling.factor, trace);
 }
 

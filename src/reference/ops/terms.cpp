@@ -209,7 +209,7 @@ using Reals = T;
     template <class A, class B>                                                                                        \
     Term<Result<Wider<A, B>>> operator sign(const Term<A>& left, const Term<B>& right)                                 \
     {                                                                                                                  \
-        return {elementwise<Result<Wider<A, B>>>(__VA_ARGS__, *left, *right),                                             \
+        return {elementwise<Result<Wider<A, B>>>(__VA_ARGS__, *left, *right),                                          \
                 operator_between(left.wording(), #sign, right.wording(), Wording::binding)};                           \
     }
 ATTN_OPERATOR(+, Reals, adds, std::plus())
@@ -351,7 +351,7 @@ Term<Truths<T>> top_k(Term<T> scores, std::size_t k)
     {                                                                                                                  \
         const double all = std::accumulate(x->begin(), x->end(), start, step);                                         \
         [[maybe_unused]] const auto count = static_cast<double>(x.size());                                             \
-        return {double(last), call_of(#word, {x.wording()})};                                                               \
+        return {double(last), call_of(#word, {x.wording()})};                                                          \
     }                                                                                                                  \
     template <class T>                                                                                                 \
     Term<Fewer<T>> word##_along(const Term<T>& x, int axis)                                                            \
@@ -493,8 +493,8 @@ Term<T> concat(const std::vector<Term<T>>& parts, int axis)
         Shape other = shape_of(*part);
         const std::size_t more = std::exchange(other[at], shape[at]);
         if (other != shape)
-            throw ShapeError("concat: " + to_string(shape_of(*part)) + " doesn't go on " + to_string(shape_of(*parts.front())) +
-                             " along axis " + std::to_string(at));
+            throw ShapeError("concat: " + to_string(shape_of(*part)) + " doesn't go on " +
+                             to_string(shape_of(*parts.front())) + " along axis " + std::to_string(at));
         shape[at] += more;
         wordings.push_back(part.wording());
     }
@@ -664,8 +664,8 @@ ATTN_WITH_ALL(ATTN_TRUTHS, Tensor4)
     template Term<T> word##_along(const Term<T>&, int, KeepDims);
 #define ATTN_TENSOR(T)                                                                                                 \
     ATTN_ANY(T)                                                                                                        \
-    ATTN_REDUCED(T, sum) ATTN_REDUCED(T, mean) ATTN_REDUCED(T, max) ATTN_REDUCED(T, min)                               \
-    template Term<T> softmax(Term<T>);                                                                                 \
+    ATTN_REDUCED(T, sum)                                                                                               \
+    ATTN_REDUCED(T, mean) ATTN_REDUCED(T, max) ATTN_REDUCED(T, min) template Term<T> softmax(Term<T>);                 \
     template Term<T> softmax(Term<T>, int);                                                                            \
     template Term<double> size_along(const Term<T>&, int);                                                             \
     template Term<Fewer<T>> row(const Term<T>&, std::size_t);                                                          \
@@ -709,7 +709,7 @@ ATTN_TOKENS(Matrix)
 ATTN_TOKENS(Tensor3)
 #undef ATTN_TOKENS
 
-#define ATTN_PRODUCT(A, B) template auto matmul(const Term<A>&, const Term<B>&) -> Term<decltype(matmul(A(), B()))>;
+#define ATTN_PRODUCT(A, B) template auto matmul(const Term<A>&, const Term<B>&)->Term<decltype(matmul(A(), B()))>;
 ATTN_PRODUCT(Vector, Matrix)
 ATTN_PRODUCT(Matrix, Vector)
 ATTN_PRODUCT(Matrix, Matrix)

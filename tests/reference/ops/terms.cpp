@@ -149,6 +149,7 @@ TEST_CASE("a term without a step can't be recorded, and nothing is written where
     CHECK_THROWS_WITH(trace("y[n, d]", x + theirs), ContainsSubstring("no step of this trace"));
     CHECK_THROWS_WITH(trace("y[n, d]", concat_rows(x, theirs)), ContainsSubstring("no step of this trace"));
     CHECK((x + Term(b_numbers)).wording().text.empty());
+    CHECK(Trace().say((x + x).wording()).empty()); // somebody listens to the term, and nobody to this trace
     const Term quiet = Trace()("y[n, d]", Term(a_numbers) + Term(b_numbers));
     CHECK(quiet.wording().text.empty());
     CHECK(same_bits(*quiet, *(x + Term(b_numbers))));
