@@ -61,6 +61,9 @@ public:
 /// @see docs/formulas.md for the language
 Expression parse_formula(std::string_view formula);
 
+/// The functions that a formula can call, and the operators between two operands.
+std::vector<std::string_view> function_names();
+
 /// The expressions directly inside one: its operands, the values of its keywords, and what is between its brackets.
 std::vector<const Expression*> parts_of(const Expression& expression);
 

@@ -3,30 +3,17 @@
 #include "attn/core/choices.hpp"
 #include "attn/core/memory.hpp"
 #include "attn/core/shape.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <algorithm>
 #include <string>
+#include <variant>
 
 namespace attn {
 namespace {
 
 constexpr Choice<Causal> alignments[] = {
     {Causal::bottom_right, "causal"}, {Causal::top_left, "causal-top-left"}, {Causal::by_length, "causal-by-length"}};
-
-/// A formula as a part of another one.
-std::string in_parentheses(std::string formula)
-{
-    formula.insert(formula.begin(), '(');
-    formula.push_back(')');
-    return formula;
-}
-
-/// The formula of a causal mask; `first` is the position of the first query among the keys, empty for 0.
-std::string causal_formula(std::size_t n, std::size_t m, const std::string& first)
-{
-    const std::string diagonal = "arange(" + std::to_string(m) + ") <= arange(" + std::to_string(n) + ")[:, None]";
-    return first.empty() ? diagonal : diagonal + " + " + first;
-}
 
 /// Checks a mask or a bias against the scores that it is for.
 template <class Variant>
@@ -103,256 +90,189 @@ void pair_by_pair(Scores& scores, const Container& any, const Work& work)
     }
 }
 
-/// Padding forbids a key to all n queries of its sequence.
-BatchMask for_all_queries(const Mask& padding, std::size_t n)
+// ------------------------------------------------------------------------------------------- which key a query can see
+
+/// The places of n tokens, one below the other: arange(n)[:, None].
+Term<Matrix> places_below(std::size_t n, const Trace& trace) { return each_row(arange(number(n, trace))); }
+/// The places of m tokens, side by side: arange(m).
+Term<Vector> places_beside(std::size_t m, const Trace& trace) { return arange(number(m, trace)); }
+
+/// The same numbers in another shape, with what a formula writes behind it.
+template <class To, class From>
+Term<To> seen_as(const Term<From>& x, const typename To::shape_type& shape, std::string_view subscript)
 {
-    expect_memory("mask", {padding.shape(0), n, padding.shape(1)}, sizeof(bool));
-    BatchMask batch(BatchMask::shape_type{padding.shape(0), n, padding.shape(1)});
-    for (std::size_t b = 0; b < batch.shape(0); ++b)
-        for (std::size_t i = 0; i < n; ++i)
-            std::ranges::copy(xt::row(padding, b), &batch(b, i, 0));
-    return batch;
+    To numbers(shape);
+    std::ranges::copy(*x, numbers.begin());
+    return {std::move(numbers), with_suffix(x.wording(), subscript)};
 }
 
-/// The same mask for all heads: (b, 1, n, m).
-HeadMask for_all_heads(const BatchMask& mask)
+/// Where the first query of each sequence stands among m keys: its length, less n.
+Term<Tensor3> first_places(const Term<Integers>& lengths, std::size_t n)
 {
-    HeadMask heads(HeadMask::shape_type{mask.shape(0), 1, mask.shape(1), mask.shape(2)});
-    std::ranges::copy(mask, heads.begin());
-    return heads;
+    return seen_as<Tensor3>(lengths, {lengths.size(), 1, 1}, "[:, None, None]") - static_cast<double>(n);
 }
 
-/// Everything allowed, for as many sequences and heads as either mask has.
-template <class Left, class Right>
-auto all_allowed(const Left& left, const Right& right)
+/// The same where the last query stands at the last key.
+Term<double> first_place(std::size_t n, std::size_t m, const Trace& trace)
 {
-    using Larger = std::conditional_t<
-        (std::tuple_size_v<typename Left::shape_type> >= std::tuple_size_v<typename Right::shape_type>), Left, Right>;
-    typename Larger::shape_type shape;
-    std::ranges::fill(shape, 1);
-    for (const Shape& given : {shape_of(left), shape_of(right)})
-        for (std::size_t i = 1; i <= given.size(); ++i)
-            shape.end()[-static_cast<std::ptrdiff_t>(i)] =
-                std::max(shape.end()[-static_cast<std::ptrdiff_t>(i)], given.end()[-static_cast<std::ptrdiff_t>(i)]);
-    Larger mask(shape);
-    std::ranges::fill(mask, true);
-    return mask;
-}
-
-/// What both masks allow.
-AnyMask both(const AnyMask& left, const AnyMask& right)
-{
-    const auto join = [](const auto& first, const auto& second) -> AnyMask {
-        auto result = all_allowed(first, second);
-        const auto allow = [](bool& allowed, bool further) { allowed = allowed && further; };
-        pair_by_pair(result, first, allow);
-        pair_by_pair(result, second, allow);
-        return result;
-    };
-    return std::visit(join, left, right);
-}
-
-/// What a mask allows, and another one of all sequences, too.
-AnyMask either(AnyMask mask, const Mask& other)
-{
-    std::visit(
-        [&](auto& any) { pair_by_pair(any, other, [](auto& allowed, bool further) { allowed = allowed || further; }); },
-        mask);
-    return mask;
-}
-
-/// Where the first query of each sequence stands among the keys, and how a formula says it.
-struct Places {
-    std::vector<std::ptrdiff_t> first;
-    std::string text; ///< "6 - 4"
-    bool is_batch = false;
-};
-
-Places places_of(std::size_t n, std::size_t m, const MaskParts& parts, const std::optional<Integers>& lengths)
-{
-    const auto before = [n](std::size_t keys) {
-        return static_cast<std::ptrdiff_t>(keys) - static_cast<std::ptrdiff_t>(n);
-    };
-    const Causal alignment = parts.causal.value_or(parts.window.alignment);
-    if (alignment == Causal::top_left)
-        return {{static_cast<std::ptrdiff_t>(parts.past)}, std::to_string(parts.past)};
-    if (alignment != Causal::by_length)
-        return {{before(m)}, std::to_string(m) + " - " + std::to_string(n)};
-    Places places{{}, "lengths[:, None, None] - " + std::to_string(n), true};
-    for (const std::int64_t length : *lengths)
-        places.first.push_back(before(static_cast<std::size_t>(length)));
-    return places;
-}
-
-std::string window_formula(std::size_t n, std::size_t m, const Window& window, const std::string& first)
-{
-    const auto limit = [&](const char* comparison, const char* sign, std::size_t far) {
-        return "arange(" + std::to_string(m) + ") " + comparison + " arange(" + std::to_string(n) + ")[:, None] + (" +
-               first + sign + std::to_string(far) + ")";
-    };
-    if (!window.left)
-        return limit("<=", " + ", *window.right);
-    if (!window.right)
-        return limit(">=", " - ", *window.left);
-    return in_parentheses(limit(">=", " - ", *window.left)) + " & " + in_parentheses(limit("<=", " + ", *window.right));
+    return number(m, trace) - number(n, trace);
 }
 
 /// The keys that are not further from each query than the window says.
-AnyMask window_mask(std::size_t n, std::size_t m, const Window& window, const Places& places, const Trace& trace)
+/// @param first  where the first query stands
+template <class Place>
+auto window_mask(std::size_t n, std::size_t m, const Window& window, const Term<Place>& first, const Trace& trace)
 {
-    expect_memory("window", {places.first.size(), n, m}, sizeof(bool));
-    BatchMask near(BatchMask::shape_type{places.first.size(), n, m});
-    for (std::size_t b = 0; b < near.shape(0); ++b)
-        for (std::size_t i = 0; i < n; ++i)
-            for (std::size_t j = 0; j < m; ++j) {
-                const std::ptrdiff_t after =
-                    static_cast<std::ptrdiff_t>(j) - static_cast<std::ptrdiff_t>(i) - places.first[b];
-                near(b, i, j) = (!window.left || -after <= static_cast<std::ptrdiff_t>(*window.left)) &&
-                                (!window.right || after <= static_cast<std::ptrdiff_t>(*window.right));
-            }
-    const auto formula = [&] { return window_formula(n, m, window, places.text); };
-    if (places.is_batch)
-        return trace("window[b, n, m]", formula, std::move(near));
-    return trace("window[n, m]", formula, Mask(xt::view(near, 0, xt::all(), xt::all())));
+    const Term queries = places_below(n, trace);
+    const Term keys = places_beside(m, trace);
+    const auto reaches_back = [&] { return keys >= queries + (first - static_cast<double>(*window.left)); };
+    const auto reaches_on = [&] { return keys <= queries + (first + static_cast<double>(*window.right)); };
+    const auto near = !window.left ? reaches_on() : !window.right ? reaches_back() : reaches_back() & reaches_on();
+    return trace(std::same_as<Place, double> ? "window[n, m]" : "window[b, n, m]", near);
 }
 
 /// The first keys, for every query.
-Mask first_keys(std::size_t n, std::size_t m, std::size_t kept)
+Term<Mask> first_keys(std::size_t m, std::size_t kept, const Trace& trace)
 {
-    Mask first(Mask::shape_type{n, m});
-    for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = 0; j < m; ++j)
-            first(i, j) = j < kept;
-    return first;
+    Mask first(Mask::shape_type{1, m});
+    for (std::size_t j = 0; j < m; ++j)
+        first(0, j) = j < kept;
+    return {std::move(first),
+            operator_between(places_beside(m, trace).wording(), "<", number(kept, trace).wording(), Wording::compares)};
 }
 
 /// The keys of each query's own chunk. The last query stands at the last key.
-Mask chunk_mask(std::size_t n, std::size_t m, std::size_t chunk, const Trace& trace)
+Term<Mask> chunk_mask(std::size_t n, std::size_t m, std::size_t chunk, const Trace& trace)
 {
     if (chunk == 0 || n > m)
         throw Error("chunks have at least one token, and there are as many keys as queries, or more");
-    expect_memory("chunk", {n, m}, sizeof(bool));
-    Mask same(Mask::shape_type{n, m});
-    for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = 0; j < m; ++j)
-            same(i, j) = j / chunk == (i + m - n) / chunk;
-    const auto formula = [&] {
-        const std::string size = " / " + std::to_string(chunk) + ")", of_keys = std::to_string(m);
-        return "floor(arange(" + of_keys + ")" + size + " == floor((arange(" + std::to_string(n) + ")[:, None] + (" +
-               of_keys + " - " + std::to_string(n) + "))" + size;
-    };
-    return trace("chunk[n, m]", formula, std::move(same));
+    const auto size = static_cast<double>(chunk);
+    return trace("chunk[n, m]", floor(places_beside(m, trace) / size) ==
+                                    floor((places_below(n, trace) + first_place(n, m, trace)) / size));
 }
 
-/// Collects what allows a pair, and how the formula of the joined mask reads.
-struct Joined {
-    bool has_heads = false;
-    std::optional<AnyMask> mask = {};
-    std::string formula = {};
+Term<Mask> causal_term(std::size_t n, std::size_t m, Causal alignment, std::size_t past, const Trace& trace)
+{
+    expect_memory("mask", {n, m}, sizeof(bool));
+    const Term queries = places_below(n, trace);
+    const Term keys = places_beside(m, trace);
+    const bool is_bottom_right = alignment == Causal::bottom_right;
+    if (is_bottom_right ? n == m : past == 0)
+        return trace("causal[n, m]", keys <= queries);
+    return trace("causal[n, m]", keys <= queries + (is_bottom_right ? first_place(n, m, trace) : number(past, trace)));
+}
 
-    /// @param subscript  that gives it the axes of the scores
-    void add(AnyMask part, const std::string& name, const std::string& subscript = "")
+Term<BatchMask> causal_by_length(const Term<Integers>& given, std::size_t n, std::size_t m, const Trace& trace)
+{
+    const Term lengths = trace.input("lengths[b]", given);
+    expect_lengths("causal_by_length", *lengths, m);
+    expect_memory("mask", {lengths.size(), n, m}, sizeof(bool));
+    return trace("causal[b, n, m]", places_beside(m, trace) <= places_below(n, trace) + first_places(lengths, n));
+}
+
+Term<Mask> padding_term(const Term<Integers>& given, std::size_t m, const Trace& trace)
+{
+    const Term lengths = trace.input("lengths[b]", given);
+    expect_lengths("padding_mask", *lengths, m);
+    return trace("padding[b, m]", places_beside(m, trace) < seen_as<Matrix>(lengths, {lengths.size(), 1}, "[:, None]"));
+}
+
+// -------------------------------------------------------------------------------------------- what several masks allow
+
+using MaskTerm = std::variant<Term<Mask>, Term<BatchMask>, Term<HeadMask>>;
+
+/// What all masks allow.
+class Joined {
+public:
+    explicit Joined(bool has_heads) : has_heads_(has_heads) {}
+
+    template <class Truth>
+    void add(const Term<Truth>& part)
     {
-        const bool lacks_heads = has_heads && std::holds_alternative<BatchMask>(part);
-        if (lacks_heads)
-            part = for_all_heads(std::get<BatchMask>(part));
-        formula += (mask ? " & " : "") + name + (lacks_heads && subscript.empty() ? "[:, None]" : subscript);
-        mask = mask ? both(*mask, part) : std::move(part);
+        if constexpr (std::same_as<Truth, BatchMask>)
+            if (has_heads_) // the same mask for all heads
+                return add(seen_as<HeadMask>(part, {part.shape(0), 1, part.shape(1), part.shape(2)}, "[:, None]"));
+        mask = mask ? std::visit([&](const auto& before) -> MaskTerm { return before & part; }, *mask) : part;
     }
+
+    /// Padding forbids a key to all queries of its sequence.
+    void add_padding(const Term<Mask>& padding)
+    {
+        const std::size_t b = padding.shape(0), m = padding.shape(1);
+        if (has_heads_)
+            add(seen_as<HeadMask>(padding, {b, 1, 1, m}, "[:, None, None, :]"));
+        else
+            add(seen_as<BatchMask>(padding, {b, 1, m}, "[:, None, :]"));
+    }
+
+    std::optional<MaskTerm> mask;
+
+private:
+    bool has_heads_;
 };
+
+MaskTerm joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace)
+{
+    const bool is_by_length = parts.causal == Causal::by_length;
+    const bool window_is_by_length = parts.window.alignment == Causal::by_length;
+    if ((is_by_length || window_is_by_length) && !parts.key_lengths)
+        throw Error("a mask or a window that is causal by length needs lengths: how many keys of each "
+                    "sequence are real");
+    std::optional<Term<Integers>> lengths;
+    if (parts.key_lengths)
+        lengths = is_by_length ? trace.input("lengths[b]", Term(*parts.key_lengths)) : Term(*parts.key_lengths);
+
+    Joined joined(parts.has_heads || (parts.given && std::holds_alternative<HeadMask>(*parts.given)));
+    if (parts.given)
+        std::visit([&](const auto& any) { joined.add(trace.input("given_mask[(b,) n, m]", Term(any))); }, *parts.given);
+    if (is_by_length)
+        joined.add(causal_by_length(*lengths, n, m, trace)); // which hides padding, too
+    else if (parts.causal)
+        joined.add(causal_term(n, m, *parts.causal, parts.past, trace));
+    if (parts.padding)
+        joined.add_padding(trace.input("padding[b, m]", Term(*parts.padding)));
+    else if (lengths && !is_by_length)
+        joined.add_padding(padding_term(*lengths, m, trace));
+    if (parts.window.is_limited()) {
+        const auto add_window = [&](const auto& first) {
+            expect_memory("window", {lengths ? lengths->size() : 1, n, m}, sizeof(bool));
+            const auto window = window_mask(n, m, parts.window, first, trace);
+            joined.add(parts.window.kept == 0 ? window : window | first_keys(m, parts.window.kept, trace));
+        };
+        const Causal alignment = parts.causal.value_or(parts.window.alignment);
+        if (alignment == Causal::by_length)
+            add_window(first_places(trace.input("lengths[b]", *lengths), n));
+        else
+            add_window(alignment == Causal::top_left ? number(parts.past, trace) : first_place(n, m, trace));
+    }
+    if (parts.chunk)
+        joined.add(chunk_mask(n, m, *parts.chunk, trace));
+    // Padding by itself has no axis of queries to broadcast with.
+    if (!parts.given && !parts.causal && !parts.window.is_limited() && !parts.chunk)
+        return std::visit(
+            [&]<class T>(const Term<T>& padding) -> MaskTerm {
+                return repeat(padding, n, static_cast<int>(rank_of<T>) - 2);
+            },
+            *joined.mask);
+    return *std::move(joined.mask);
+}
 
 } // namespace
 
 Mask causal_mask(std::size_t n, std::size_t m, Causal alignment, const Trace& trace, std::size_t past)
 {
-    const bool is_bottom_right = alignment == Causal::bottom_right;
-    const std::size_t further = is_bottom_right ? m : n + past; // the last query's position, plus one
-    expect_memory("mask", {n, m}, sizeof(bool));
-    Mask mask(Mask::shape_type{n, m});
-    for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = 0; j < m; ++j)
-            mask(i, j) = j + n <= i + further;
-    return trace(
-        "causal[n, m]",
-        [&] {
-            if (further == n)
-                return causal_formula(n, m, "");
-            return causal_formula(n, m,
-                                  is_bottom_right ? in_parentheses(std::to_string(m) + " - " + std::to_string(n))
-                                                  : std::to_string(past));
-        },
-        std::move(mask));
+    return Mask(causal_term(n, m, alignment, past, trace));
 }
 
-BatchMask causal_by_length(const Integers& given, std::size_t n, std::size_t m, const Trace& trace)
+BatchMask causal_by_length(const Integers& lengths, std::size_t n, std::size_t m, const Trace& trace)
 {
-    const Integers& lengths = trace.input("lengths[b]", given);
-    expect_lengths("causal_by_length", lengths, m);
-    expect_memory("mask", {lengths.size(), n, m}, sizeof(bool));
-    BatchMask mask(BatchMask::shape_type{lengths.size(), n, m});
-    for (std::size_t b = 0; b < lengths.size(); ++b)
-        for (std::size_t i = 0; i < n; ++i)
-            for (std::size_t j = 0; j < m; ++j)
-                mask(b, i, j) = j + n <= i + static_cast<std::size_t>(lengths(b));
-    return trace(
-        "causal[b, n, m]", [&] { return causal_formula(n, m, "(lengths[:, None, None] - " + std::to_string(n) + ")"); },
-        std::move(mask));
+    return BatchMask(causal_by_length(Term(lengths), n, m, trace));
 }
 
-Mask padding_mask(const Integers& given, std::size_t m, const Trace& trace)
+Mask padding_mask(const Integers& lengths, std::size_t m, const Trace& trace)
 {
-    const Integers& lengths = trace.input("lengths[b]", given);
-    expect_lengths("padding_mask", lengths, m);
-    Mask mask(Mask::shape_type{lengths.size(), m});
-    for (std::size_t b = 0; b < lengths.size(); ++b)
-        for (std::size_t j = 0; j < m; ++j)
-            mask(b, j) = j < static_cast<std::size_t>(lengths(b));
-    return trace(
-        "padding[b, m]", [&] { return "arange(" + std::to_string(m) + ") < lengths[:, None]"; }, std::move(mask));
+    return Mask(padding_term(Term(lengths), m, trace));
 }
-
-namespace {
-
-Joined joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace)
-{
-    const bool is_by_length = parts.causal == Causal::by_length;
-    if ((is_by_length || parts.window.alignment == Causal::by_length) && !parts.key_lengths)
-        throw Error("a mask or a window that is causal by length needs lengths: how many keys of each "
-                    "sequence are real");
-    std::optional<Integers> lengths = parts.key_lengths;
-    if (is_by_length)
-        lengths = trace.input("lengths[b]", *parts.key_lengths);
-
-    Joined joined{parts.has_heads || (parts.given && std::holds_alternative<HeadMask>(*parts.given))};
-    if (parts.given)
-        joined.add(std::visit([&](const auto& any) -> AnyMask { return trace.input("given_mask[(b,) n, m]", any); },
-                              *parts.given),
-                   "given_mask");
-    if (is_by_length)
-        joined.add(causal_by_length(*lengths, n, m, trace), "causal");
-    else if (parts.causal)
-        joined.add(causal_mask(n, m, *parts.causal, trace, parts.past), "causal");
-    std::optional<Mask> padding;
-    if (parts.padding)
-        padding = trace.input("padding[b, m]", *parts.padding);
-    else if (lengths && !is_by_length) // which hides padding, too
-        padding = padding_mask(*lengths, m, trace);
-    if (padding)
-        joined.add(for_all_queries(*padding, n), "padding", joined.has_heads ? "[:, None, None, :]" : "[:, None, :]");
-    if (parts.window.is_limited()) {
-        AnyMask window = window_mask(n, m, parts.window, places_of(n, m, parts, lengths), trace);
-        if (parts.window.kept == 0)
-            joined.add(std::move(window), "window");
-        else
-            joined.add(either(std::move(window), first_keys(n, m, parts.window.kept)),
-                       "(window | (arange(" + std::to_string(m) + ") < " + std::to_string(parts.window.kept) + "))");
-    }
-    if (parts.chunk)
-        joined.add(chunk_mask(n, m, *parts.chunk, trace), "chunk");
-    return joined;
-}
-
-} // namespace
 
 OptionalMask join_masks(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace,
                         std::string_view label)
@@ -365,17 +285,12 @@ OptionalMask join_masks(std::size_t n, std::size_t m, const MaskParts& parts, co
     if (is_given_alone)
         return share(label, parts.given, trace);
 
-    Joined joined = joined_parts(n, m, parts, trace);
-    if (joined.formula == "causal" || joined.formula == "window" || joined.formula == "chunk") {
-        if (trace.has_listener())
-            trace.alias(parse_step_label(label).name, joined.formula);
-        return std::move(*joined.mask);
-    }
-    // Padding by itself has no axis of queries to broadcast with.
-    if (!parts.given && !parts.causal && !parts.window.is_limited() && !parts.chunk)
-        joined.formula =
-            "repeat(" + joined.formula + ", " + std::to_string(n) + (joined.has_heads ? ", axis=2)" : ", axis=1)");
-    return std::visit([&](auto& any) -> AnyMask { return trace(label, joined.formula, std::move(any)); }, *joined.mask);
+    const auto finish = [&](auto&& mask) -> AnyMask {
+        if (trace.has_listener() && !mask.wording().path().empty()) // one part, which has a name
+            return std::move(trace.alias(parse_step_label(label).name, mask)).take();
+        return trace(label, std::move(mask)).take();
+    };
+    return std::visit(finish, joined_parts(n, m, parts, trace));
 }
 
 std::string_view name_of(Causal alignment) { return row_for<alignments>(alignment).name; }

@@ -1,8 +1,7 @@
 #include "attn/reference/attention/with_past.hpp"
 
 #include "attn/core/shape.hpp"
-#include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/heads.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <string>
 
@@ -28,39 +27,24 @@ struct KeyValueNames {
     std::string given_label() const { return label(given(), has_past ? "new" : "m"); }
 };
 
-template <Attending T>
-T after_past(const KeyValueNames& names, const T& added, const T& past, const Trace& trace)
-{
-    const std::string name = "past_" + names.what;
-    expect_same_batch("attention", name, past, names.what, added);
-    expect_agreement("attention", names.features, {name, past, feature_axis<T>}, {names.what, added, feature_axis<T>});
-    const T& before = trace.input(names.label(name, "past"), past);
-    return trace(
-        names.label(names.joined(), "m"),
-        [&] { return "concat(" + name + ", " + names.given() + ", axis=" + std::to_string(token_axis<T>) + ")"; },
-        concat_rows(before, added));
-}
-
-template <Attending T>
-T for_each_head(const KeyValueNames& names, const T& joined, std::size_t heads, const Trace& trace)
-{
-    if constexpr (std::same_as<T, Tensor4>) {
-        const std::size_t times = heads / joined.shape(1);
-        if (names.is_shared)
-            return trace(
-                names.label(names.what, "m"),
-                [&] { return "repeat(" + names.joined() + ", " + std::to_string(times) + ", axis=1)"; },
-                repeat_heads(joined, times));
-    }
-    return joined;
-}
-
 /// All keys, or all values, for each query head.
 template <Attending T>
-T completed(const KeyValueNames& names, const T& given, const T* past, std::size_t heads, const Trace& trace)
+Term<T> completed(const KeyValueNames& names, const Term<T>& given, const T* past, std::size_t heads,
+                  const Trace& trace)
 {
-    const T& added = trace.input(names.given_label(), given);
-    return for_each_head(names, past == nullptr ? added : after_past(names, added, *past, trace), heads, trace);
+    Term all = trace.input(names.given_label(), given);
+    if (past != nullptr) {
+        const std::string name = "past_" + names.what;
+        expect_same_batch("attention", name, *past, names.what, *given);
+        expect_agreement("attention", names.features, {name, *past, feature_axis<T>},
+                         {names.what, *given, feature_axis<T>});
+        const Term before = trace.input(names.label(name, "past"), Term(*past));
+        all = trace(names.label(names.joined(), "m"), concat_rows(before, all));
+    }
+    if constexpr (std::same_as<T, Tensor4>)
+        if (names.is_shared)
+            all = trace(names.label(names.what, "m"), repeat(all, heads / all.shape(1), 1));
+    return all;
 }
 
 void expect_shared_evenly(std::size_t heads, std::size_t groups)
@@ -72,88 +56,76 @@ void expect_shared_evenly(std::size_t heads, std::size_t groups)
 
 } // namespace
 
+namespace {
+
 template <Attending T>
-AttentionOf<T> attention_with_past(const T& given_queries, const T& keys, const T& values,
-                                   const std::optional<PastOf<T>>& past, const AttentionOptions& options,
-                                   const Trace& trace)
+AttentionOf<Term<T>> attend(const Term<T>& given_queries, const Term<T>& keys, const Term<T>& values,
+                            const std::optional<PastOf<T>>& past, const AttentionOptions& options, const Trace& trace)
 {
     std::size_t heads = 1, groups = 1;
     if constexpr (std::same_as<T, Tensor4>) {
         heads = given_queries.shape(1);
         groups = keys.shape(1);
         expect_shared_evenly(heads, groups);
-        expect_agreement("attention", "g", {"keys", keys, 1}, {"values", values, 1});
+        expect_agreement("attention", "g", {"keys", *keys, 1}, {"values", *values, 1});
     }
     const bool is_shared = heads != groups, has_heads = std::same_as<T, Tensor4>;
-    const T& queries = trace.input("queries[(b,) n, d_k]", given_queries);
+    const Term queries = trace.input("queries[(b,) n, d_k]", given_queries);
 
     // Put the new keys and values after those of the past, and give each query head those of its group.
-    const T all_keys = completed({"keys", "d_k", past.has_value(), is_shared, has_heads}, keys,
-                                 past ? &past->keys : nullptr, heads, trace);
-    const T all_values = completed({"values", "d_v", past.has_value(), is_shared, has_heads}, values,
-                                   past ? &past->values : nullptr, heads, trace);
+    const Term all_keys = completed({"keys", "d_k", past.has_value(), is_shared, has_heads}, keys,
+                                    past ? &past->keys : nullptr, heads, trace);
+    const Term all_values = completed({"values", "d_v", past.has_value(), is_shared, has_heads}, values,
+                                      past ? &past->values : nullptr, heads, trace);
 
     return scaled_dot_product_attention(queries, all_keys, all_values, options, trace);
 }
 
-namespace {
-
-std::string comma_separated(const Shape& shape)
-{
-    std::string text;
-    for (const std::size_t size : shape)
-        text += ", " + std::to_string(size);
-    return text;
-}
-
-/// The features of each head, which lie side by side.
+/// The features of each head, which lie side by side: (b, h, n, d).
 template <Sequence T>
-Tensor4 split(const std::string& label, const std::string& name, const T& packed, std::size_t heads, const Trace& trace)
+Term<Tensor4> split(const std::string& label, const Term<T>& packed, std::size_t heads, const Trace& trace)
 {
-    Tensor4 all = unpack_heads(packed, heads);
-    const Shape by_token{all.shape(0), all.shape(2), heads, all.shape(3)};
-    return trace(
-        label, [&] { return "permute(reshape(" + name + comma_separated(by_token) + "), 0, 2, 1, 3)"; },
-        std::move(all));
-}
-
-/// The heads side by side again.
-template <Sequence T>
-T merge(const Tensor4& context, const Trace& trace)
-{
-    Tensor3 packed = pack_heads(context);
-    T output;
-    if constexpr (std::same_as<T, Matrix>)
-        output = xt::view(packed, 0, xt::all(), xt::all());
-    else
-        output = std::move(packed);
-    const Shape shape = shape_of(output);
-    return trace(
-        "output[(b,) n, h_d_v]", [&] { return "reshape(permute(context, 0, 2, 1, 3)" + comma_separated(shape) + ")"; },
-        std::move(output));
+    const std::size_t n = packed.shape(token_axis<T>), width = packed.shape(feature_axis<T>);
+    const std::size_t batch = std::same_as<T, Matrix> ? 1 : packed.shape(0);
+    if (heads == 0 || width % heads != 0)
+        throw ShapeError("packed_attention: " + std::to_string(width) + " features can't be divided evenly among " +
+                         std::to_string(heads) + " heads");
+    return trace(label, permute(reshape<Tensor4>(packed, {batch, n, heads, width / heads}), {0, 2, 1, 3}));
 }
 
 } // namespace
+
+template <Attending T>
+AttentionOf<T> attention_with_past(const T& queries, const T& keys, const T& values,
+                                   const std::optional<PastOf<T>>& past, const AttentionOptions& options,
+                                   const Trace& trace)
+{
+    auto [context, weights] = attend(Term(queries), Term(keys), Term(values), past, options, trace);
+    return {std::move(context).take(), std::move(weights).take()};
+}
 
 template <Sequence T>
 T packed_attention(const T& given_query, const T& given_key, const T& given_value, const PackedCounts& counts,
                    const std::optional<PastOf<Tensor4>>& past, const AttentionOptions& options, const Trace& trace)
 {
     expect_shared_evenly(counts.heads, counts.key_value_heads);
-    const T& query = trace.input("query[(b,) n, h_d_k]", given_query);
-    const T& key = trace.input("key[(b,) m, g_d_k]", given_key);
-    const T& value = trace.input("value[(b,) m, g_d_v]", given_value);
+    const Term query = trace.input("query[(b,) n, h_d_k]", Term(given_query));
+    const Term key = trace.input("key[(b,) m, g_d_k]", Term(given_key));
+    const Term value = trace.input("value[(b,) m, g_d_v]", Term(given_value));
 
     // Take the heads apart.
     const bool is_shared = counts.heads != counts.key_value_heads;
     const KeyValueNames of_keys{"keys", "d_k", past.has_value(), is_shared, true};
     const KeyValueNames of_values{"values", "d_v", past.has_value(), is_shared, true};
-    const Tensor4 queries = split("queries[(b,) n, d_k]", "query", query, counts.heads, trace);
-    const Tensor4 keys = split(of_keys.given_label(), "key", key, counts.key_value_heads, trace);
-    const Tensor4 values = split(of_values.given_label(), "value", value, counts.key_value_heads, trace);
+    const Term queries = split("queries[(b,) n, d_k]", query, counts.heads, trace);
+    const Term keys = split(of_keys.given_label(), key, counts.key_value_heads, trace);
+    const Term values = split(of_values.given_label(), value, counts.key_value_heads, trace);
 
     // Attend in each head, and put the contexts side by side.
-    return merge<T>(attention_with_past(queries, keys, values, past, options, trace).context, trace);
+    const Term context = attend(queries, keys, values, past, options, trace).context;
+    Shape shape = shape_of(*query);
+    shape.back() = counts.heads * context.shape(3);
+    return T(trace("output[(b,) n, h_d_v]", reshape<T>(permute(context, {0, 2, 1, 3}), shape)));
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \

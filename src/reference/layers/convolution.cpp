@@ -2,7 +2,7 @@
 
 #include "attn/core/error.hpp"
 #include "attn/core/shape.hpp"
-#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <algorithm>
 #include <string>
@@ -36,17 +36,6 @@ T zeros(const T& x, std::size_t tokens, std::size_t features)
     return xt::zeros<double>(shape);
 }
 
-/// Zeros before the first token and after the last.
-template <Sequence T>
-T pad(const T& x, std::size_t margin)
-{
-    const std::size_t n = x.shape(token_axis<T>), d = x.shape(feature_axis<T>);
-    T padded = zeros(x, n + 2 * margin, d);
-    for (std::size_t token = 0; token < x.size() / d; ++token)
-        std::copy_n(x.data() + token * d, d, padded.data() + (token + (2 * (token / n) + 1) * margin) * d);
-    return padded;
-}
-
 /// The windows of every stride of n tokens: a window's tokens are next to each other in storage.
 template <Sequence T>
 T slide(const T& padded, std::size_t n, std::size_t width, std::size_t stride)
@@ -61,12 +50,6 @@ T slide(const T& padded, std::size_t n, std::size_t width, std::size_t stride)
     return windows;
 }
 
-std::string formula_of_padded(std::size_t margin)
-{
-    const std::string zeros = "repeat(0 * x[..., 0:1, :], " + std::to_string(margin) + ", axis=-2)";
-    return "concat(" + zeros + ", x, " + zeros + ", axis=-2)";
-}
-
 std::string formula_of_windows(std::size_t width, std::size_t n, std::size_t stride)
 {
     const std::string step = stride == 1 ? "" : ":" + std::to_string(stride);
@@ -76,23 +59,13 @@ std::string formula_of_windows(std::size_t width, std::size_t n, std::size_t str
     return "concat(" + parts + "axis=-1)";
 }
 
-/// Names the input with zeros around it; without any, the input itself.
-template <Sequence T>
-T padded_input(const T& x, std::size_t margin, const Trace& trace)
-{
-    if (margin > 0)
-        return trace(
-            "padded[(b,) n_padded, d_in]", [&] { return formula_of_padded(margin); }, pad(x, margin));
-    trace.alias("padded", "x");
-    return x;
-}
-
 } // namespace
 
 template <Sequence T>
-T convolution(const T& given, const ConvolutionWeights& weights, const ConvolutionOptions& options, const Trace& caller)
+T convolution(const T& tokens, const ConvolutionWeights& weights, const ConvolutionOptions& options,
+              const Trace& caller)
 {
-    const std::size_t width = width_of(given, weights), n = given.shape(token_axis<T>);
+    const std::size_t width = width_of(tokens, weights), n = tokens.shape(token_axis<T>);
     const auto& [stride] = options;
     if (stride == 0)
         throw Error("convolution: the stride is 0, expected at least 1");
@@ -102,24 +75,25 @@ T convolution(const T& given, const ConvolutionWeights& weights, const Convoluti
             described.emplace_back("stride", std::to_string(every));
         return described;
     });
-    const T& x = trace.input("x[(b,) n, d_in]", given);
-    const Matrix& kernel = trace.input("kernel[d_window, d_out]", weights.kernel);
-    const Vector* bias = weights.bias ? &trace.input("bias[d_out]", *weights.bias) : nullptr;
+    const Term x = trace.input("x[(b,) n, d_in]", Term(tokens));
+    const Term kernel = trace.input("kernel[d_window, d_out]", Term(weights.kernel));
 
-    // Lay the neighbours of each token side by side.
-    const T padded = padded_input(x, width / 2, trace);
-    const T windows = trace(
+    // Lay the neighbours of each token side by side; beyond the ends there are zeros.
+    const std::size_t margin = width / 2;
+    const Term padded =
+        margin == 0 ? trace.alias("padded", x) : trace("padded[(b,) n_padded, d_in]", pad(x, margin, margin, -2));
+    const Term windows = trace( // each in one piece of storage
         "windows[(b,) n, d_window]", [&, every = stride] { return formula_of_windows(width, n, every); },
-        slide(padded, n, width, stride));
+        Term(slide(*padded, n, width, stride)));
 
     // Map each window, all by the same matrix.
-    const T product = matmul(windows, kernel);
-    if (bias == nullptr)
-        return trace("output[(b,) n, d_out]", "windows @ kernel", product);
-    return trace("output[(b,) n, d_out]", "windows @ kernel + bias", T(product + *bias));
+    const Term product = matmul(windows, kernel);
+    return T(trace("output[(b,) n, d_out]",
+                   weights.bias ? product + trace.input("bias[d_out]", Term(*weights.bias)) : product));
 }
 
-template Matrix convolution(const Matrix&, const ConvolutionWeights&, const ConvolutionOptions&, const Trace&);
-template Tensor3 convolution(const Tensor3&, const ConvolutionWeights&, const ConvolutionOptions&, const Trace&);
+#define ATTN_INSTANTIATE(T) template decltype(convolution<T>) convolution<T>;
+ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

@@ -2,62 +2,17 @@
 
 #include "attn/core/choices.hpp"
 #include "attn/core/shape.hpp"
-#include "attn/reference/attention/mask.hpp"
-#include "attn/reference/layers/activation.hpp"
-#include "attn/reference/ops/activation.hpp"
-#include "attn/reference/ops/batch.hpp"
-#include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/reduce.hpp"
-#include "attn/reference/ops/softmax.hpp"
-#include "attn/reference/ops/top_k.hpp"
+#include "attn/reference/ops/terms.hpp"
 
-#include <algorithm>
 #include <string>
-#include <utility>
 
 namespace attn {
 namespace {
 
-Matrix softmax_rows(const Matrix& scores) { return softmax(scores); }
-
-/// Each score over the sum of its row. A row of zeros stays so; what is added to its sum changes no other one.
-Matrix over_sum(const Matrix& scores)
-{
-    const Vector sums = sum_of_features(scores) + 1e-20;
-    return scores / spread(sums, scores.shape(1));
-}
-
-/// A way to score experts: the formula, and what computes it; none where the logits are the scores.
-struct ScoringRow {
-    ExpertScoring choice;
-    std::string_view name, formula;
-    Matrix (*function)(const Matrix& logits);
-};
-
-constexpr ScoringRow scorings[] = {
-    {ExpertScoring::softmax, "softmax", "softmax(router_logits)", softmax_rows},
-    {ExpertScoring::sigmoid, "sigmoid", "sigmoid(router_logits)", sigmoid},
-    {ExpertScoring::logits, "logits", "", nullptr},
-};
-
-/// A way from scores to weights: what stands in place of the scores that were not chosen, then the formula and what computes
-/// it; none where the scores are the weights.
-struct NormalizationRow {
-    ExpertNormalization choice;
-    std::string_view name;
-    double of_others;
-    std::string_view only_chosen, formula;
-    Matrix (*function)(const Matrix& chosen_scores);
-};
-
-constexpr NormalizationRow normalizations[] = {
-    {ExpertNormalization::sum, "sum", 0, "where(chosen, scores, 0)",
-     "chosen_scores / (sum(chosen_scores, axis=-1, keepdims=True) + 1e-20)", over_sum},
-    {ExpertNormalization::softmax, "softmax", minus_infinity, "where(chosen, scores, -inf)", "softmax(chosen_scores)",
-     softmax_rows},
-    {ExpertNormalization::none, "none", 0, "where(chosen, scores, 0)", "", nullptr},
-};
-
+constexpr Choice<ExpertScoring> scorings[] = {
+    {ExpertScoring::softmax, "softmax"}, {ExpertScoring::sigmoid, "sigmoid"}, {ExpertScoring::logits, "logits"}};
+constexpr Choice<ExpertNormalization> normalizations[] = {
+    {ExpertNormalization::sum, "sum"}, {ExpertNormalization::softmax, "softmax"}, {ExpertNormalization::none, "none"}};
 constexpr Choice<ExpertWeighting> weightings[] = {{ExpertWeighting::output, "output"},
                                                   {ExpertWeighting::input, "input"}};
 
@@ -151,107 +106,61 @@ void expect_choice(std::size_t experts, const ExpertsOptions& options)
 
 // ---------------------------------------------------------------------------------------------------------- the router
 
-/// Booleans that belong to numbers of T.
-template <Sequence T>
-using MaskOf = std::conditional_t<std::same_as<T, Matrix>, Mask, BatchMask>;
-
 /// The experts' numbers by groups: (n, experts) as (n, groups, size).
 template <Sequence T>
-using Grouped = std::conditional_t<std::same_as<T, Matrix>, Tensor3, Tensor4>;
-
-template <Sequence T>
-Grouped<T> by_groups(const T& scores, std::size_t groups)
-{
-    typename Grouped<T>::shape_type shape;
-    std::ranges::copy(scores.shape(), shape.begin());
-    shape[shape.size() - 2] = groups;
-    shape[shape.size() - 1] = scores.shape(feature_axis<T>) / groups;
-    Grouped<T> grouped(shape);
-    std::ranges::copy(scores.storage(), grouped.storage().begin());
-    return grouped;
-}
-
-/// A group's boolean for each of its experts.
-template <class M>
-M for_each_expert(const M& groups, std::size_t size)
-{
-    typename M::shape_type shape = groups.shape();
-    shape.back() *= size;
-    M experts(shape);
-    for (std::size_t i = 0; i < experts.size(); ++i)
-        experts.storage()[i] = groups.storage()[i / size];
-    return experts;
-}
-
-std::string reshaped(std::string_view name, const Shape& shape)
-{
-    std::string text = "reshape(" + std::string(name);
-    for (const std::size_t size : shape)
-        text += ", " + std::to_string(size);
-    return text + ")";
-}
+using Grouped = RealsOf<rank_of<T> + 1>;
 
 /// The scores with minus infinity in place of those that are not in a token's best groups.
 template <Sequence T>
 Term<T> within_best_groups(const Term<T>& scores, const ExpertGroups& groups, const Trace& trace)
 {
-    const auto [count, kept, best] = groups;
-    const std::size_t size = scores.shape(feature_axis<T>) / count;
-    const auto name = [&] { return trace.say(scores.wording()); };
-    const Grouped<T> by_group = by_groups(*scores, count);
-    const Grouped<T> grouped = trace(
-        "grouped[(b,) n, groups, size]", [&] { return reshaped(name(), shape_of(by_group)); }, by_group);
+    Shape shape = shape_of(*scores);
+    const std::size_t size = shape.back() / groups.count;
+    shape.back() = groups.count;
+    shape.push_back(size);
+    const Term grouped = trace("grouped[(b,) n, groups, size]", reshape<Grouped<T>>(scores, shape));
 
     // Score each group by its best experts, and keep the best groups.
-    const T group_scores = trace(
-        "group_scores[(b,) n, groups]",
-        [top = best] { return "sum(where(top_k(grouped, " + std::to_string(top) + "), grouped, 0), axis=-1)"; },
-        sum_of_features(apply_mask(top_k(grouped, best), grouped, 0.0)));
-    const MaskOf<T> kept_groups = trace(
-        "kept_groups[(b,) n, groups]", [top = kept] { return "top_k(group_scores, " + std::to_string(top) + ")"; },
-        top_k(group_scores, kept));
+    const Term best = where(top_k(grouped, groups.best), grouped, 0.0);
+    const Term group_scores = trace("group_scores[(b,) n, groups]", sum_along(best, -1));
+    const Term kept_groups = trace("kept_groups[(b,) n, groups]", top_k(group_scores, groups.kept));
 
-    return trace(
-        "eligible[(b,) n, experts]",
-        [&] { return "where(repeat(kept_groups, " + std::to_string(size) + ", axis=-1), " + name() + ", -inf)"; },
-        Term(apply_mask(for_each_expert(kept_groups, size), *scores, minus_infinity)));
+    return trace("eligible[(b,) n, experts]", where(repeat(kept_groups, size, -1), scores, minus_infinity));
 }
 
 /// How well each expert fits each token, under the name scores.
 template <Sequence T>
 Term<T> score(const Term<T>& logits, ExpertScoring scoring, const Trace& trace)
 {
-    const ScoringRow& row = row_for<scorings>(scoring);
-    if (row.function == nullptr)
+    if (scoring == ExpertScoring::logits)
         return trace.alias("scores", logits);
-    return trace("scores[(b,) n, experts]", row.formula, Term(token_by_token(*logits, row.function)));
+    return trace("scores[(b,) n, experts]", scoring == ExpertScoring::softmax ? softmax(logits) : sigmoid(logits));
 }
 
 /// Which experts each token has, under the name chosen: those of the largest scores, of those that it can have.
 template <Sequence T>
-MaskOf<T> choose(Term<T> scores, const std::optional<Vector>& correction_bias, const ExpertsOptions& options,
-                 const Trace& trace)
+Term<Truths<T>> choose(Term<T> scores, const std::optional<Vector>& correction_bias, const ExpertsOptions& options,
+                       const Trace& trace)
 {
     if (correction_bias)
         scores = trace("choice_scores[(b,) n, experts]",
                        scores + trace.input("correction_bias[experts]", Term(*correction_bias)));
     if (options.groups)
         scores = within_best_groups(scores, *options.groups, trace);
-    return trace(
-        "chosen[(b,) n, experts]",
-        [&] { return "top_k(" + trace.say(scores.wording()) + ", " + std::to_string(options.top) + ")"; },
-        top_k(*scores, options.top));
+    return trace("chosen[(b,) n, experts]", top_k(scores, options.top));
 }
 
 /// The weights of the experts that were chosen, and zeros, under the name weights.
 template <Sequence T>
-Term<T> weigh(const Term<T>& scores, const MaskOf<T>& chosen, const ExpertsOptions& options, const Trace& trace)
+Term<T> weigh(const Term<T>& scores, const Term<Truths<T>>& chosen, const ExpertsOptions& options, const Trace& trace)
 {
-    const NormalizationRow& row = row_for<normalizations>(options.normalization);
-    Term weights =
-        trace("chosen_scores[(b,) n, experts]", row.only_chosen, Term(apply_mask(chosen, *scores, row.of_others)));
-    if (row.function != nullptr)
-        weights = trace("normalized[(b,) n, experts]", row.formula, Term(token_by_token(*weights, row.function)));
+    const bool by_softmax = options.normalization == ExpertNormalization::softmax;
+    Term weights = trace("chosen_scores[(b,) n, experts]", where(chosen, scores, by_softmax ? minus_infinity : 0.0));
+    if (by_softmax)
+        weights = trace("normalized[(b,) n, experts]", softmax(weights));
+    else if (options.normalization ==
+             ExpertNormalization::sum) // what is added keeps a row of zeros, and changes no other
+        weights = trace("normalized[(b,) n, experts]", weights / (sum_along(weights, -1, keepdims) + 1e-20));
     return options.scaling_factor == 1 ? trace.alias("weights", weights)
                                        : trace("weights[(b,) n, experts]", weights * options.scaling_factor);
 }
@@ -314,7 +223,7 @@ T experts(const T& tokens, const ExpertsWeights& weights, const ExpertsOptions& 
     // Choose experts for each token, and weigh them.
     const Term logits = linear(x, router, {"x", "router", "d_model", "experts", "n", "router_logits"}, trace);
     const Term scores = score(logits, options.scoring, trace);
-    const MaskOf<Value<T>> chosen = choose(scores, correction_bias, options, trace);
+    const Term chosen = choose(scores, correction_bias, options, trace);
     const Term weights_of_token = weigh(scores, chosen, options, trace);
 
     // Add up what they make of the token, each times its weight.

@@ -11,8 +11,6 @@ namespace attn {
 
 inline std::string text(std::size_t number) { return std::to_string(number); }
 
-inline Term<double> number(std::size_t count, const Trace& trace) { return number(static_cast<double>(count), trace); }
-
 /// By how much each pair of d features is rotated per position.
 /// @param step  label: "frequencies[pairs]"
 inline Term<Vector> powers_of(const Term<double>& base, std::size_t d, std::string_view step, const Trace& trace)

@@ -3,7 +3,7 @@
 #include "attn/core/error.hpp"
 #include "attn/core/shape.hpp"
 #include "attn/reference/layers/activation.hpp"
-#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <string>
 
@@ -53,10 +53,6 @@ T model_of_image(const Image& pixel_values, const LanguageModelWeights& weights,
     return encode(tokens, weights, description, trace);
 }
 
-/// The axes of frames and features exchanged.
-Matrix turned(const Matrix& features) { return transpose(features); }
-Tensor3 turned(const Tensor3& features) { return xt::transpose(features, {0, 2, 1}); }
-
 template <Sequence T>
 T model_of_sound(const T& given, const LanguageModelWeights& weights, const LanguageModelDescription& description,
                  const Trace& caller)
@@ -67,20 +63,17 @@ T model_of_sound(const T& given, const LanguageModelWeights& weights, const Lang
                     " convolutions are described, and the weights have " +
                     std::to_string(convolutions == nullptr ? 0 : convolutions->size()));
     const Trace trace = caller.module("sound_model");
-    const T& features = trace.input("input_features[(b,) features, frames]", given);
+    const Term features = trace.input("input_features[(b,) features, frames]", Term(given));
 
     // Make tokens of neighbouring frames.
-    T tokens = trace("frames[(b,) frames, features]", "input_features.T", turned(features));
-    std::string name = "frames";
+    Term tokens = trace("frames[(b,) frames, features]", transpose(features));
     for (std::size_t i = 0; i < convolutions->size(); ++i) {
-        const Trace inside = trace.scope("convolution", i, {{"x", name}});
-        const T mapped = convolution(tokens, (*convolutions)[i], description.convolutions[i], inside);
-        tokens = activate("activated[(b,) n, d_model]", "output", mapped, description.convolution_activation, inside);
-        name = "convolution." + std::to_string(i) + ".activated";
+        const Trace inside = trace.scope("convolution", i);
+        const Term mapped = convolution(tokens, (*convolutions)[i], description.convolutions[i], inside);
+        tokens = activate("activated[(b,) n, d_model]", mapped, description.convolution_activation, inside);
     }
-    expect_all_positions("sound_model", tokens, weights);
-    trace.alias("tokens", name);
-    return encode(tokens, weights, description, trace);
+    expect_all_positions("sound_model", *tokens, weights);
+    return encode(*trace.alias("tokens", tokens), weights, description, trace);
 }
 
 } // namespace

@@ -193,11 +193,6 @@ void expect_entries(const Shape& shape, std::size_t begin, std::size_t end)
 
 } // namespace
 
-Term<double> number(double value, const Trace& trace)
-{
-    return {double(value), trace.has_listener() ? trace.worded(exact_text(value)) : Wording()};
-}
-
 // ------------------------------------------------------------------------------------------------------ number by number
 
 namespace {
@@ -221,21 +216,9 @@ ATTN_OPERATOR(<=, Truths, compares, std::less_equal())
 ATTN_OPERATOR(>, Truths, compares, std::greater())
 ATTN_OPERATOR(>=, Truths, compares, std::greater_equal())
 ATTN_OPERATOR(==, Truths, compares, std::equal_to())
+ATTN_OPERATOR(&, Truths, meets, std::logical_and())
+ATTN_OPERATOR(|, Truths, joins, std::logical_or())
 #undef ATTN_OPERATOR
-
-template <class T>
-Term<T> operator&(const Term<T>& left, const Term<T>& right)
-{
-    return {elementwise<T>(std::logical_and(), *left, *right),
-            operator_between(left.wording(), "&", right.wording(), Wording::meets)};
-}
-
-template <class T>
-Term<T> operator|(const Term<T>& left, const Term<T>& right)
-{
-    return {elementwise<T>(std::logical_or(), *left, *right),
-            operator_between(left.wording(), "|", right.wording(), Wording::joins)};
-}
 
 template <class A, class B>
 Term<Wider<A, B>> power(const Term<A>& left, const Term<B>& right)
@@ -639,8 +622,17 @@ ATTN_WITH_LONG(ATTN_TRUTHS, Vector)
 ATTN_WITH_ALL(ATTN_TRUTHS, Matrix)
 ATTN_WITH_ALL(ATTN_TRUTHS, Tensor3)
 ATTN_WITH_ALL(ATTN_TRUTHS, Tensor4)
+#define ATTN_LOGICAL(A, B)                                                                                             \
+    template Term<Truths<Wider<A, B>>> operator&(const Term<A>&, const Term<B>&);                                      \
+    template Term<Truths<Wider<A, B>>> operator|(const Term<A>&, const Term<B>&);
+#define ATTN_WITH_MASKS(DO, A) DO(A, Mask) DO(A, BatchMask) DO(A, HeadMask)
+ATTN_WITH_MASKS(ATTN_LOGICAL, Mask)
+ATTN_WITH_MASKS(ATTN_LOGICAL, BatchMask)
+ATTN_WITH_MASKS(ATTN_LOGICAL, HeadMask)
 #undef ATTN_TRUTHS
 #undef ATTN_NUMBERS
+#undef ATTN_LOGICAL
+#undef ATTN_WITH_MASKS
 #undef ATTN_WITH_ALL
 #undef ATTN_WITH_LONG
 
@@ -686,8 +678,7 @@ ATTN_TENSOR(Tensor4)
 
 #define ATTN_ROWS(T, Truth)                                                                                            \
     template Term<T> where(Term<Truth>, Term<T>, double);                                                              \
-    template Term<Truth> operator&(const Term<Truth>&, const Term<Truth>&);                                            \
-    template Term<Truth> operator|(const Term<Truth>&, const Term<Truth>&);                                            \
+    template Term<Truth> repeat(Term<Truth>, std::size_t, int);                                                        \
     template Term<Truth> top_k(Term<T>, std::size_t);                                                                  \
     template Term<T> transpose(Term<T>);                                                                               \
     template Term<T> columns(const Term<T>&, std::size_t, std::size_t);                                                \

@@ -1,15 +1,19 @@
 #include "attn/reference/ops/terms.hpp"
 
 #include "../../by_hand.hpp"
+#include "../../sources.hpp"
 #include "../../test.hpp"
 
 #include "attn/core/error.hpp"
 #include "attn/core/recorder.hpp"
 #include "attn/core/shape.hpp"
 #include "attn/core/trace.hpp"
+#include "attn/formula/expression.hpp"
 #include "attn/formula/verify.hpp"
 
 #include <map>
+#include <set>
+#include <sstream>
 #include <string>
 
 using namespace attn;
@@ -28,14 +32,15 @@ std::map<std::string, std::string> formulas_of(const Recording& recording)
     return formulas;
 }
 
-} // namespace
-
-TEST_CASE("an operation on terms computes what it says", "[terms][reference]")
+/// Every operation once, each a step.
+Recording every_operation()
 {
     Recorder recorder;
     const Trace trace(recorder);
-    const Term a = trace.input("a[n, d]", Term(a_numbers)), b = trace.input("b[n, d]", Term(b_numbers));
-    const Term v = trace.input("v[d]", Term(v_numbers));
+    const Term a = trace.given("a[n, d]", a_numbers), b = trace.given("b[n, d]", b_numbers);
+    const Term v = trace.given("v[d]", v_numbers), positive = trace.given("positive[d]", v_numbers);
+    const Term ids = trace.given("ids[i]", Integers{1, 0, 1});
+    const Term x = trace.given("x[b, n, d]", Tensor3{{{1, 2, 3}, {4, 5, 6}}, {{7, -8, 9}, {0, 1, 2}}});
     int count = 0;
     const auto step = [&](const auto& term) { return trace("step" + std::to_string(count++), term); };
     (void)step(a + b);
@@ -43,35 +48,113 @@ TEST_CASE("an operation on terms computes what it says", "[terms][reference]")
     (void)step(a * b / (a + b));
     (void)step(a + v);
     (void)step(v * a);
+    (void)step(x - a);
+    (void)step(a + sum_all(b));
     (void)step(2.0 * a + 0.5);
     (void)step(1.0 - a / 3.0);
     (void)step(-1.5 + a);
     (void)step(-exp(a) * b);
+    (void)step(power(abs(a) + 1.0, 0.5));
+    (void)step(power(number(2, trace), -a));
     (void)step(sqrt(square(a)));
     (void)step(square(a - b));
+    (void)step(log(positive) + erf(v) * floor(v / 2.0));
+    (void)step(sin(a) * cos(a));
     (void)step(tanh(a));
     (void)step(sigmoid(a));
+    (void)step(relu(a));
+    (void)step(minimum(maximum(a, 0.0), b));
+    const Term less = step(a < b);
+    const Term more = step(a >= 0.0);
+    (void)step((a <= b) & more | (0.0 > a));
+    (void)step(a == 4.0);
+    (void)step(where(less, a, minus_infinity));
+    (void)step(where(less, a, v));
+    (void)step(top_k(a, 2));
     (void)step(matmul(a, transpose(b)));
     (void)step(matmul(a * b, transpose(a + b)));
     (void)step(matmul(matmul(a, transpose(b)), b));
     (void)step(softmax(a));
-    const Term mean = step(mean_of_features(a)), sum = step(sum_of_features(a));
+    (void)step(softmax(a, 0));
+    (void)step(softmax(x, 1));
+    const Term mean = step(mean_along(a, -1)), sum = step(sum_along(a, 1));
+    (void)step(mean_all(a) * max_all(b) + min_all(v));
+    (void)step(max_along(x, 1) - min_along(x, 1));
     (void)step(a - column(mean));
-    (void)step(a / sqrt(sum_as_column(square(a)) + 1e-6));
-    (void)step(a / sqrt(features(a)));
+    (void)step(a / sqrt(sum_along(square(a), -1, keepdims) + 1e-6));
+    (void)step(a / sqrt(size_along(a, -1)));
     (void)step(a * each_row(sum));
     (void)step(a * entry(b, 1, 2));
+    (void)step(in_front(v) + in_front(row(x, 1)));
+    (void)step(take_rows(a, ids));
+    (void)step(slice(v, 1, 3));
     (void)step(columns(a, 1, 3));
+    (void)step(every_second(x, 0, 3));
+    (void)step(every_second(x, 1, 2));
     (void)step(rows(a, 1, 2));
     (void)step(part(a, 0, 1, 2));
-    (void)step(concat_columns<Matrix>({a, b, a}));
+    (void)step(concat<Matrix>({a, b, a}, -1));
+    (void)step(concat<Vector>({v, v}, 0));
+    (void)step(concat<Tensor3>({x, x}, 1));
     (void)step(concat_rows(a, b));
-    (void)step(concat_tokens<Matrix>({a, b, a}));
+    (void)step(repeat(x, 2, 1));
+    (void)step(interleave(a, b));
+    (void)step(pad(x, 1, 2, 1));
+    (void)step(scatter_add(take_rows(a, ids), ids, 3));
+    (void)step(reshape<Matrix>(x, {6, 2}));
+    (void)step(permute(x, {2, 0, 1}));
+    (void)step(diag(v) - outer(v, v));
+    (void)step(arange(size_along(a, 0)));
+    return recorder.recording();
+}
 
-    const formula::Verification verification = formula::verify(recorder.recording());
+/// The functions and operators that a formula has.
+void note_words(const formula::Expression& expression, std::set<std::string, std::less<>>& words)
+{
+    using Kind = formula::Expression::Kind;
+    if (expression.kind == Kind::call || expression.kind == Kind::binary)
+        words.insert(expression.text);
+    for (const formula::Expression& operand : expression.operands)
+        note_words(operand, words);
+}
+
+} // namespace
+
+TEST_CASE("an operation on terms computes what it says", "[terms][reference]")
+{
+    const Recording recording = every_operation();
+    const formula::Verification verification = formula::verify(recording);
     CHECK(verification.passed());
-    for (const Step& found : recorder.steps())
-        CHECK((found.formula.empty()) == (found.path == "a" || found.path == "b" || found.path == "v"));
+    CHECK(verification.inputs() == 6);
+    CHECK(verification.recomputed() == recording.steps.size() - 6);
+}
+
+TEST_CASE("the formula language, terms and docs/formulas.md have the same functions", "[terms][formula][docs]")
+{
+    std::set<std::string, std::less<>> said, known;
+    for (const Step& step : every_operation().steps)
+        if (!step.formula.empty())
+            note_words(formula::parse_formula(step.formula), said);
+    for (const std::string_view word : formula::function_names())
+        known.emplace(word);
+    CHECK(said == known);
+
+    const std::string page = source_file("docs/formulas.md").text;
+    std::set<std::string, std::less<>> documented;
+    for (const std::string_view section : {"{#formulas_operators}", "{#formulas_functions}"}) {
+        const std::size_t begin = page.find(section), end = page.find("\n## ", begin);
+        std::istringstream lines(page.substr(begin, end - begin));
+        for (std::string line; std::getline(lines, line);)
+            if (line.starts_with("| `"))
+                for (std::size_t at = 2; line[at] == '`';
+                     at = line.find_first_not_of(", ", line.find('`', at + 1) + 1)) {
+                    std::string word = line.substr(at + 1, line.find_first_of("`(", at + 1) - at - 1);
+                    std::erase(word, '\\');
+                    if (!word.starts_with("x") && word != "-x")
+                        documented.insert(word);
+                }
+    }
+    CHECK(documented == known);
 }
 
 TEST_CASE("a term is written with the parentheses that it needs and no others", "[terms][reference]")

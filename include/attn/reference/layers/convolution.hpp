@@ -32,7 +32,7 @@ struct ConvolutionOptions {
 ///                 | x       | ((b,) n, d_in)        |                                                              |
 ///                 | kernel  | (d_window, d_out)     |                                                              |
 ///                 | bias    | (d_out,)              |                                                              |
-///                 | padded  | ((b,) n_padded, d_in) | concat(repeat(0 * x[..., 0:1, :], 1, axis=-2), x, repeat(0 * x[..., 0:1, :], 1, axis=-2), axis=-2) |
+///                 | padded  | ((b,) n_padded, d_in) | pad(x, 1, 1, axis=-2)                                        |
 ///                 | windows | ((b,) n, d_window)    | concat(padded[..., 0:4, :], padded[..., 1:5, :], padded[..., 2:6, :], axis=-1) |
 ///                 | output  | ((b,) n, d_out)       | windows @ kernel + bias                                      |
 ///

@@ -42,7 +42,12 @@ template <class T>
 using Truths = TruthsOf<rank_of<T>>;
 
 /// A number that is no step: "0.5".
-Term<double> number(double value, const Trace& trace);
+template <class Number>
+requires std::is_arithmetic_v<Number> Term<double> number(Number value, const Trace& trace)
+{
+    const auto real = static_cast<double>(value);
+    return {double(real), trace.has_listener() ? trace.worded(exact_text(real)) : Wording()};
+}
 
 template <class A, class B>
 Term<Wider<A, B>> operator+(const Term<A>& left, const Term<B>& right);
@@ -69,10 +74,10 @@ template <class A, class B>
 Term<Truths<Wider<A, B>>> operator>=(const Term<A>& left, const Term<B>& right);
 template <class A, class B>
 Term<Truths<Wider<A, B>>> operator==(const Term<A>& left, const Term<B>& right);
-template <class T>
-Term<T> operator&(const Term<T>& left, const Term<T>& right);
-template <class T>
-Term<T> operator|(const Term<T>& left, const Term<T>& right);
+template <class A, class B>
+Term<Truths<Wider<A, B>>> operator&(const Term<A>& left, const Term<B>& right);
+template <class A, class B>
+Term<Truths<Wider<A, B>>> operator|(const Term<A>& left, const Term<B>& right);
 
 /// The number on the other side of an operator.
 template <class T>
