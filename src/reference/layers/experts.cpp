@@ -9,6 +9,7 @@
 #include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/reduce.hpp"
 #include "attn/reference/ops/softmax.hpp"
+#include "attn/reference/ops/terms.hpp"
 #include "attn/reference/ops/top_k.hpp"
 
 #include <algorithm>
