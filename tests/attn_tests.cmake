@@ -8,7 +8,7 @@ function(add_attn_tests)
                                                   ATTN_WITH_MPI=$<BOOL:${ATTN_BUILD_MPI}>)
     target_compile_options(attn_tests PRIVATE -O0) # compiled more often than run; the work is done in the library
     target_link_libraries(attn_tests PRIVATE attn_core attn_compiler rapidcheck OpenMP::OpenMP_CXX xtensor-blas
-                                             nlohmann_json::nlohmann_json)
+                                             nlohmann_json::nlohmann_json fmt::fmt)
     if(TARGET Catch2::Catch2WithMain) # Catch2 3 brings a main, 2.13 wants one of ours
         target_link_libraries(attn_tests PRIVATE Catch2::Catch2WithMain)
     else()
@@ -27,4 +27,7 @@ function(add_attn_tests)
         string(MAKE_C_IDENTIFIER "in_${folder}" folder)
         set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${folder})
     endforeach()
+    if(ATTN_VERIFY_HEADERS) # one lives on no other's includes
+        set_target_properties(attn_tests PROPERTIES UNITY_BUILD OFF)
+    endif()
 endfunction()

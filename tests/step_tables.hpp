@@ -39,6 +39,26 @@ inline Lines lines(const Recorder& recorder)
     return result;
 }
 
+/// The rows in which two lists differ, a line each: "- " and what is expected, "+ " and what is found. Empty where they are the same.
+inline std::string different_rows(const Lines& expected, const Lines& found)
+{
+    // How many rows the rests of both lists have in common, in order.
+    std::vector common(expected.size() + 1, std::vector<std::size_t>(found.size() + 1));
+    for (std::size_t i = expected.size(); i-- > 0;)
+        for (std::size_t j = found.size(); j-- > 0;)
+            common[i][j] =
+                expected[i] == found[j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
+    std::string text;
+    for (std::size_t i = 0, j = 0; i < expected.size() || j < found.size();)
+        if (i < expected.size() && j < found.size() && expected[i] == found[j])
+            ++i, ++j;
+        else if (j == found.size() || (i < expected.size() && common[i + 1][j] >= common[i][j + 1]))
+            text += "- " + expected[i++] + '\n';
+        else
+            text += "+ " + found[j++] + '\n';
+    return text;
+}
+
 // ------------------------------------------------------------------------------ what a function's doc comment promises
 
 inline std::vector<std::string> cells(const std::string& row)
@@ -145,32 +165,23 @@ inline std::string row_of(const std::string& row, const Recorder& recorder)
     return is_meant && same_rank ? row : start + "= " + recording.steps[*step].path;
 }
 
-inline bool is_other_name(const std::string& row) { return row.find(" | = ") != std::string::npos; }
-
-/// A run as a table lists it: each row that is a step has the run's next step, each that is another name the run's, and
-/// steps that the table does not have follow.
-/// @param module  only the steps of this function; of all unless given
-inline Lines as_listed(const Lines& table, const Recorder& recorder, const std::string& module = {})
+/// How a run differs from a table that lists some of its steps.
+inline std::string different_among(const Lines& table, const Recorder& recorder)
 {
-    const Lines steps = kept(recorder, module);
-    Lines result;
-    std::size_t next = 0;
+    Lines found;
     for (const std::string& row : table)
-        if (is_other_name(row))
-            result.push_back(row_of(row, recorder));
-        else if (next < steps.size())
-            result.push_back(steps[next++]);
-    result.insert(result.end(), steps.begin() + static_cast<std::ptrdiff_t>(std::min(next, steps.size())), steps.end());
-    return result;
+        found.push_back(row_of(row, recorder));
+    return different_rows(table, found);
 }
 
-/// The rows of a table that lists some of many steps, as a run has them.
-inline Lines rows_in(const Lines& table, const Recorder& recorder)
+/// How a run differs from a table that lists all its steps, in order, and other names of them.
+/// @param module  only the steps of this function; of all unless given
+inline std::string different_rows(const Lines& table, const Recorder& recorder, const std::string& module = {})
 {
-    Lines result;
+    Lines steps, names;
     for (const std::string& row : table)
-        result.push_back(row_of(row, recorder));
-    return result;
+        (row.find(" | = ") == std::string::npos ? steps : names).push_back(row);
+    return different_rows(steps, kept(recorder, module)) + different_among(names, recorder);
 }
 
 } // namespace attn::test

@@ -9,9 +9,13 @@
 #include "attn/files/trace_file.hpp"
 #include "attn/files/weights/state_dict.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+
 using namespace attn;
 using namespace attn::files;
-using namespace attn::test;
 
 namespace {
 

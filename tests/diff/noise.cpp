@@ -8,6 +8,8 @@
 #include "attn/core/recorder.hpp"
 #include "attn/reference/attention/dot_product.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

@@ -214,10 +214,10 @@ class Scripts(unittest.TestCase):
 
     def test_a_new_layer_is_begun_under_its_name_and_no_file_is_overwritten(self):
         paths = ("include/attn/{}.hpp", "src/{}.cpp", "tests/{}.cpp")
-        for path in (*(path.format("reference/layers/rms_norm") for path in paths[:2]), "include/attn/attn.hpp"):
-            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / path, self.root / path)
-        (self.root / "tests/reference/layers").mkdir(parents=True)
+        for path in paths:
+            (self.root / path.format("reference/layers/x")).parent.mkdir(parents=True)
+        shutil.copy(ROOT / "include/attn/attn.hpp", self.root / "include/attn")
+        (self.root / "src/reference/layers/rms_norm.cpp").touch()
         before = self.files()
         for words in ([], ["Linear"], ["linear__attention"], ["a", "b"], ["rms_norm"]):
             with self.subTest(words):
@@ -229,11 +229,22 @@ class Scripts(unittest.TestCase):
         for path in paths:
             text = (self.root / path.format("reference/layers/linear_attention")).read_text()
             self.assertIn("linear_attention", text)
-            self.assertFalse(re.search("rms_?norm", text, re.IGNORECASE), path)
+            self.assertFalse(re.search("new_?layer", text, re.IGNORECASE), path)
         heart = (self.root / "include/attn/attn.hpp").read_text().splitlines()
         known = (ROOT / "include/attn/attn.hpp").read_text().splitlines()
         self.assertEqual(sorted(set(heart) - set(known)), ['#include "attn/reference/layers/linear_attention.hpp"'])
         self.assertEqual([line for line in heart if "linear_attention" not in line], known)
+
+        # What is written compiles.
+        folders = (self.root / "include", ROOT / "include", ROOT / "tests", ROOT / "tests/reference/layers")
+        check = ["c++", "-std=c++20", "-fsyntax-only", '-DATTN_SOURCE_FOLDER=""', *(f"-I{folder}" for folder in folders)]
+        if subprocess.run([*check, "-include", "xtensor/xtensor.hpp", "-include", "test.hpp", "-x", "c++", os.devnull],
+                          capture_output=True, check=False).returncode != 0:
+            self.skipTest("a compiler, xtensor and Catch2 are needed")
+        for path in paths[1:]:
+            compiled = subprocess.run([*check, self.root / path.format("reference/layers/linear_attention")],
+                                      capture_output=True, text=True, check=False)
+            self.assertEqual((compiled.returncode, compiled.stderr), (0, ""))
 
     def test_goldens_are_made_by_their_names(self):
         (self.root / "tests/golden").mkdir(parents=True)

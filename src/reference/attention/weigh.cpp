@@ -86,12 +86,8 @@ StepOptions describe(const WeighingOptions& options)
 }
 
 template <Attending T>
-AttentionOf<Term<T>> weigh_values(Term<T> scores, const Term<T>& values, const WeighingOptions& options,
-                                  const Trace& trace)
+Term<T> attention_weights(Term<T> scores, const WeighingOptions& options, const Trace& trace)
 {
-    const std::string said = trace.say(scores.wording()), name = said.empty() ? "scores" : said;
-    expect_same_batch("attention", name, scores, "values", values);
-    expect_agreement("attention", "m", {name, scores, feature_axis<T>}, {"values", values, token_axis<T>});
     if (options.sinks)
         expect_fitting(*options.sinks, *scores, options.normalization);
     const bool is_softmax = options.normalization == Normalization::softmax;
@@ -104,7 +100,17 @@ AttentionOf<Term<T>> weigh_values(Term<T> scores, const Term<T>& values, const W
                        where_allowed(*mask, std::move(scores), is_softmax ? minus_infinity : 0.0, trace));
 
     // Normalise each query's scores to weights.
-    Term weights = normalized(std::move(scores), options, trace);
+    return normalized(std::move(scores), options, trace);
+}
+
+template <Attending T>
+AttentionOf<Term<T>> weigh_values(Term<T> scores, const Term<T>& values, const WeighingOptions& options,
+                                  const Trace& trace)
+{
+    const std::string said = trace.say(scores.wording()), name = said.empty() ? "scores" : said;
+    expect_same_batch("attention", name, scores, "values", values);
+    expect_agreement("attention", "m", {name, scores, feature_axis<T>}, {"values", values, token_axis<T>});
+    Term weights = attention_weights(std::move(scores), options, trace);
 
     // Average the values by the weights.
     Term context = trace("context[(b,) n, d_v]", matmul(weights, values));
@@ -122,6 +128,7 @@ requires Traceable<T> AttentionOf<T> weigh_values(T scores, std::string_view nam
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
+    template Term<T> attention_weights(Term<T>, const WeighingOptions&, const Trace&);                                 \
     template AttentionOf<Term<T>> weigh_values(Term<T>, const Term<T>&, const WeighingOptions&, const Trace&);         \
     template AttentionOf<T> weigh_values(T, std::string_view, const T&, const WeighingOptions&, const Trace&);
 ATTN_INSTANTIATE(Matrix)

@@ -1,6 +1,7 @@
 #include "attn/reference/layers/gated_delta_net.hpp"
 
 #include "gated_delta_net_checks.hpp"
+#include "heads.hpp"
 
 namespace attn {
 namespace {
@@ -26,7 +27,7 @@ Term<T> convolve(const Term<T>& padded, const Term<Tensor3>& kernel, std::size_t
 template <Sequence T>
 struct SharedSteps {
     Term<T> activated, beta, log_decay;
-    RmsNormWeights norm;
+    SharedNorm norm;
 };
 
 /// log(1 + exp(x)), without overflow.
@@ -219,10 +220,7 @@ Read<T> read_with_head(std::size_t i, const SharedSteps<T>& shared, const DeltaN
         state = read.state;
     }
     const Term context = trace("context[(b,) n, d_v]", concat(outputs, -2));
-    const Trace norm = trace.scope("norm");
-    const Term x = norm.input("x[(b,) n, d_model]", context);
-    norm.alias("gain", "norm.gain");
-    return {rms_norm(x, shared.norm, options.norm, norm), state};
+    return {shared.norm.of(context, trace), state};
 }
 
 // --------------------------------------------------------------------------------------------------- states of heads
@@ -276,8 +274,8 @@ GatedDeltaNetOf<T> gated_delta_net(const T& tokens, const PastOfDeltaNet<Value<T
         trace("time_steps[(b,) n, h]", "log(1 + exp(decay_inputs + dt_bias))", softplus<V>(*(decay_inputs + dt_bias)));
     const Term a_log = trace.input("a_log[h]", Term(weights.a_log));
     const Term log_decay = trace("log_decay[(b,) n, h]", -exp(a_log) * time_steps);
-    const Trace norm = trace.scope("norm");
-    const SharedSteps<V> shared{activated, beta, log_decay, {norm.input("gain[d_v]", weights.norm.gain)}};
+    const SharedNorm norm = share_norm("norm", "gain[d_v]", weights.norm, options.norm, trace);
+    const SharedSteps<V> shared{activated, beta, log_decay, norm};
 
     // Follow the state of each head.
     const Term past_states = trace.input("past_recurrent_state[(b,) h, d_k, d_v]", Term(past.recurrent_state));

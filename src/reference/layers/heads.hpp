@@ -148,32 +148,44 @@ Packed<T> normalized_together(const Term<T>& packed, const PlacedSteps& steps, s
     return {rms_norm(packed, *norm, options, trace.scope(steps.norm)), steps, std::nullopt};
 }
 
-/// The norm of all heads' queries or keys. Its gain is one weight, which the heads share: a step beside theirs.
+/// A norm that heads share: its gain, as wide as one head's features, is a step beside theirs.
+struct SharedNorm {
+    std::string_view scope; ///< "query_norm"
+    RmsNormWeights weights;
+    RmsNormOptions options;
+
+    /// One head's tokens after the norm.
+    /// @param trace  the head's scope
+    template <Sequence T>
+    Term<T> of(const Term<T>& tokens, const Trace& trace) const
+    {
+        const Trace inside = trace.scope(scope);
+        const Term x = inside.input("x[(b,) n, d_model]", tokens);
+        inside.alias("gain", std::string(scope) + ".gain");
+        return rms_norm(x, weights, options, inside);
+    }
+};
+
+/// Names the gain of a norm that heads share.
+/// @param gain   the step's label: "gain[d_k]"
 /// @param trace  the scope of the attention
-inline std::optional<RmsNormWeights> shared_norm(std::string_view scope, const std::optional<RmsNormWeights>& norm,
-                                                 const Trace& trace)
+inline SharedNorm share_norm(std::string_view scope, std::string_view gain, const RmsNormWeights& norm,
+                             const RmsNormOptions& options, const Trace& trace)
 {
-    if (!norm)
-        return std::nullopt;
     const Trace inside = trace.scope(scope);
-    return RmsNormWeights{inside.input("gain[d_k]", norm->gain)};
+    return {scope, {inside.input(gain, norm.gain)}, options};
 }
 
 /// One head's queries or keys: normalised where the weights have such a norm, then rotated by their positions, then scaled to one,
 /// where the options say so.
-/// @param norm   as shared_norm() gives it
 /// @param trace  the head's scope
 template <Sequence T>
 Term<T> placed_head(const Packed<T>& all, std::string_view label, std::size_t head, std::size_t heads,
-                    const std::optional<RmsNormWeights>& norm, const MultiHeadOptions& options, const Trace& trace)
+                    const std::optional<SharedNorm>& norm, const MultiHeadOptions& options, const Trace& trace)
 {
     Term<T> placed = of_head(all.tensor, head, heads);
-    if (norm) {
-        const Trace inside = trace.scope(all.steps.norm);
-        placed = inside.input("x[(b,) n, d_model]", placed);
-        inside.alias("gain", std::string(all.steps.norm) + ".gain");
-        placed = rms_norm(placed, *norm, options.norm, inside);
-    }
+    if (norm)
+        placed = norm->of(placed, trace);
     if (options.positions == HeadPositions::rotary) {
         const Trace inside = trace.scope(all.steps.rotary);
         placed = rotary(inside.input("x[(b,) n, d]", placed), options.rotary, inside);

@@ -175,8 +175,11 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed,
         normalized_together(packed.query, query_steps, groups.heads, norm_of_queries, options.norm, trace);
     const Packed<T> all_keys =
         normalized_together(packed.key, key_steps, groups.groups, norm_of_keys, options.norm, trace);
-    const auto query_norm = shared_norm("query_norm", all_queries.norm, trace);
-    const auto key_norm = shared_norm("key_norm", all_keys.norm, trace);
+    std::optional<SharedNorm> query_norm, key_norm;
+    if (all_queries.norm)
+        query_norm = share_norm(query_steps.norm, "gain[d_k]", *all_queries.norm, options.norm, trace);
+    if (all_keys.norm)
+        key_norm = share_norm(key_steps.norm, "gain[d_k]", *all_keys.norm, options.norm, trace);
     const auto temperature = temperature_of(options.temperature, n, earlier, trace);
     const auto sinks = shared_sinks(sinks_of_heads, groups.heads, trace);
 

@@ -1,8 +1,5 @@
 #include "attn/reference/layers/talking_heads.hpp"
 
-#include "attn/reference/ops/matmul.hpp"
-#include "attn/reference/ops/softmax.hpp"
-
 #include "heads.hpp"
 
 namespace attn {
@@ -79,10 +76,7 @@ Term<T> weigh(const std::vector<Term<T>>& scaled, const Term<Matrix>& mixture, s
 {
     const Trace head = trace.scope("head", into);
     Term mixed = mixed_step("mixed_scores[(b,) n, m]", mix(scaled, mixture, into), head, trace);
-    if (mask)
-        mixed = head("masked[(b,) n, m]", where_allowed(*of_head("mask", mask, into, mixture.shape(1), head),
-                                                        std::move(mixed), minus_infinity, head));
-    return head("weights[(b,) n, m]", softmax(std::move(mixed)));
+    return attention_weights(std::move(mixed), {.mask = of_head("mask", mask, into, mixture.shape(1), head)}, head);
 }
 
 } // namespace

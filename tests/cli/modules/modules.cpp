@@ -6,6 +6,7 @@
 #include <set>
 
 using namespace attn;
+using namespace attn::cli;
 
 namespace {
 

@@ -45,12 +45,12 @@ TEST_CASE("the steps of both losses are those of their doc comments, and follow 
 {
     Recorder of_labels;
     binary_cross_entropy({0.5, -2, 3}, {1, 0, 1}, Trace(of_labels));
-    CHECK(kept(of_labels) == promised("engines/train/loss.hpp", "binary_cross_entropy"));
+    CHECK(different_rows(promised("engines/train/loss.hpp", "binary_cross_entropy"), of_labels) == "");
     Recorder of_classes;
     Numbers numbers(1);
     cross_entropy(numbers.matrix(3, 4), {2, ignored_target, 0}, {0.25}, Trace(of_classes));
-    CHECK(kept(of_classes) ==
-          with_numbers(promised("engines/train/loss.hpp", "cross_entropy"), {{"V", "4"}, {"E", "0.25"}}));
+    CHECK(different_rows(with_numbers(promised("engines/train/loss.hpp", "cross_entropy"), {{"V", "4"}, {"E", "0.25"}}),
+                         of_classes) == "");
     Recorder of_batch;
     cross_entropy(numbers.tensor3(2, 3, 4), IntegerMatrix{{0, 3, 1}, {2, -100, -100}}, {}, Trace(of_batch));
     for (const Recorder* recorder : {&of_labels, &of_classes, &of_batch}) {

@@ -5,6 +5,7 @@
 
 using namespace attn;
 using namespace attn::files;
+using namespace attn::test;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "attn/reference/attention/bilinear.hpp"
 #include "attn/reference/attention/dot_product.hpp"
 
-#include "golden_cases.hpp"
+#include "golden.hpp"
 #include "test.hpp"
 
 #include <map>

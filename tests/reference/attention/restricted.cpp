@@ -217,8 +217,8 @@ TEST_CASE("the steps of restricted attention are those of its doc comment", "[st
     const Matrix x = numbers.matrix(6, 2);
     Recorder recorder;
     restricted_attention(x, x, x, {.neighbourhood = local_1}, Trace(recorder));
-    CHECK(kept(recorder) ==
-          with_numbers(promised("reference/attention/restricted.hpp", "restricted_attention"), {{"N", "6"}}));
+    const Lines listed_steps = promised("reference/attention/restricted.hpp", "restricted_attention");
+    CHECK(different_rows(with_numbers(listed_steps, {{"N", "6"}}), recorder) == "");
     CHECK(recorder.steps().front().options ==
           StepOptions{{"radius", "1"}, {"stride", "none"}, {"side", "both"}, {"scale", "1/sqrt(d_k)"}});
 }

@@ -5,7 +5,7 @@
 #include "attn/reference/layers/cache.hpp"
 #include "attn/reference/layers/talking_heads.hpp"
 
-#include "golden_cases.hpp"
+#include "golden.hpp"
 #include "reference/layers/examples.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
@@ -150,7 +150,7 @@ TEST_CASE("the steps with a sink are the ones that WeighingOptions lists", "[att
     REQUIRE(listed.size() == 5);
     const Lines found = kept(recorder);
     REQUIRE(found.size() == 13);
-    CHECK(Lines(found.begin() + 7, found.begin() + 12) == listed);
+    CHECK(different_rows(listed, Lines(found.begin() + 7, found.begin() + 12)) == "");
     CHECK(recorder.steps().back().options ==
           StepOptions{{"mask", "given"}, {"bias", "none"}, {"scale", "1/sqrt(d_k)"}, {"sinks", "given"}});
 }

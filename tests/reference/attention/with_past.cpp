@@ -85,13 +85,13 @@ TEST_CASE("the steps of ready heads are the ones that the doc comments list", "[
         recorded([&](const Trace& trace) { attention_with_past(queries, keys, keys, {past}, {}, trace); });
     const Lines listed = promised("reference/attention/with_past.hpp", "attention_with_past"), found = kept(shared);
     REQUIRE(listed.size() == 9);
-    CHECK(Lines(found.begin(), found.begin() + 9) == listed);
+    CHECK(different_rows(listed, Lines(found.begin(), found.begin() + 9)) == "");
 
     const Matrix query = numbers.matrix(3, 8), value = numbers.matrix(3, 10);
     const Recorder packed = recorded([&](const Trace& trace) {
         packed_attention(query, query, value, {2, 2}, {}, {}, trace);
     });
-    CHECK(kept(packed) == promised("reference/attention/with_past.hpp", "packed_attention"));
+    CHECK(different_rows(promised("reference/attention/with_past.hpp", "packed_attention"), packed) == "");
 }
 
 TEST_CASE("ready heads that do not fit are refused", "[attention][ready]")

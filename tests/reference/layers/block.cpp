@@ -118,7 +118,7 @@ TEST_CASE("the doc comments of described models list the steps that are their ow
     const Recorder layer =
         recorded([&](const Trace& trace) { decoder_block(numbers.matrix(3, 6), block, like_llama(4), {}, trace); });
     const Lines rows = promised("reference/layers/block.hpp", "decoder_block");
-    CHECK(as_listed(rows, layer, "decoder_block") == rows);
+    CHECK(different_rows(rows, layer, "decoder_block") == "");
 
     const LanguageModelWeights weights{.embedding = numbers.matrix(5, 6),
                                        .positions = {},
@@ -131,5 +131,5 @@ TEST_CASE("the doc comments of described models list the steps that are their ow
         (void)language_model(Integers{1, 2, 3}, weights, description, trace);
     });
     const Lines listed = with_numbers(promised("reference/models/language_model.hpp", "language_model"), {{"N", "3"}});
-    CHECK(as_listed(listed, model, "language_model") == listed);
+    CHECK(different_rows(listed, model, "language_model") == "");
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "golden.hpp"
-#include "golden_cases.hpp"
 
 #include "attn/reference/attention/mask.hpp"
 #include "attn/reference/layers/encoder.hpp"

@@ -2,7 +2,6 @@
 
 #include "examples.hpp"
 #include "golden.hpp"
-#include "golden_cases.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
 
@@ -349,7 +348,7 @@ TEST_CASE("the doc comment of experts lists its steps", "[layers][experts][steps
     const Recorder recorder = recorded([&](const Trace& trace) { experts(x, weights, {.top = 2}, trace); });
     const Lines table = with_numbers(promised("reference/layers/experts.hpp", "experts"), {{"K", "2"}});
     REQUIRE(table.size() == 16);
-    CHECK(rows_in(table, recorder) == table);
+    CHECK(different_among(table, recorder) == "");
     CHECK(recorder.recording().aliases.size() == 6);
     CHECK(kept(recorder, "experts").size() == 10);
     for (const Step& step : recorder.steps())
@@ -367,7 +366,7 @@ TEST_CASE("the doc comment of groups lists their steps", "[layers][experts][step
     const Lines table = with_numbers(promised("reference/layers/experts.hpp", "struct ExpertGroups {"),
                                      {{"N", "3"}, {"G", "3"}, {"S", "2"}, {"BEST", "1"}, {"KEPT", "2"}});
     REQUIRE(table.size() == 4);
-    CHECK(rows_in(table, recorder) == table);
+    CHECK(different_among(table, recorder) == "");
 }
 
 TEST_CASE("choices of a mixture of experts have the names that a command line has for them", "[layers][experts]")

@@ -5,7 +5,7 @@
 #include "attn/reference/layers/talking_heads.hpp"
 
 #include "examples.hpp"
-#include "golden_cases.hpp"
+#include "golden.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
 
@@ -184,7 +184,7 @@ TEST_CASE("a gate is made after the heads, and the output map takes what it leav
     const Lines listed{"gate_weights | (d_model, h_d_v) | ", "gate | (n, h_d_v) | x @ gate_weights",
                        "gated | (n, h_d_v) | merged * sigmoid(gate)",
                        "output | (n, d_model) | gated @ output_weights + output_bias"};
-    CHECK(rows_in(listed, recorder) == listed);
+    CHECK(different_among(listed, recorder) == "");
 
     weights.output.reset();
     const Recorder side_by_side = recorded([&](const Trace& trace) {

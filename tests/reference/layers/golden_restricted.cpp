@@ -5,7 +5,7 @@
 #include "attn/reference/attention/restricted.hpp"
 #include "attn/reference/layers/talking_heads.hpp"
 
-#include "golden_cases.hpp"
+#include "golden.hpp"
 #include "masked.hpp"
 #include "test.hpp"
 

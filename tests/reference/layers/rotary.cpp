@@ -275,7 +275,7 @@ TEST_CASE("where all features are rotated, saying so changes nothing but the opt
         const auto run = [&](const std::optional<std::size_t>& features) {
             return recorded([&](const Trace& trace) { rotary(x, {.layout = layout, .features = features}, trace); });
         };
-        CHECK(kept(run(6)) == kept(run({})));
+        CHECK(different_rows(kept(run({})), kept(run(6))) == "");
         CHECK(run(6).steps().back().options.back() == std::pair<std::string, std::string>{"features", "6"});
     }
 }
@@ -371,7 +371,7 @@ TEST_CASE("the doc comment of each scaling lists its steps", "[layers][rotary][s
         Lines found = kept(recorded([&](const Trace& trace) { rotary(x, {.scaling = scaling}, trace); }));
         found.erase(found.begin()); // x
         found.resize(table.size());
-        CHECK(found == table);
+        CHECK(different_rows(table, found) == "");
     };
     listed("LinearScaling", LinearScaling{.factor = 4}, {{"FACTOR", "4"}});
     listed("DynamicScaling", DynamicScaling{.factor = 4, .original_length = 2}, {{"FACTOR", "4"}, {"L", "2"}});

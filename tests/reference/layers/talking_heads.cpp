@@ -187,7 +187,7 @@ TEST_CASE("the steps of talking heads are those of their doc comment", "[steps][
     const TalkingHeadsWeights weights{random_heads(numbers, {.h_d_k = 3, .h_d_v = 3}), numbers.matrix(1, 1),
                                       numbers.matrix(1, 1)};
     const Recorder recorder = recorded([&](const Trace& trace) { talking_heads_attention(x, weights, {}, trace); });
-    CHECK(promised("reference/layers/talking_heads.hpp", "talking_heads_attention") == kept(recorder));
+    CHECK(different_rows(promised("reference/layers/talking_heads.hpp", "talking_heads_attention"), recorder) == "");
     CHECK(recorder.steps().front().options ==
           StepOptions{
               {"key_heads", "1"}, {"heads", "1"}, {"value_heads", "1"}, {"mask", "none"}, {"scale", "1/sqrt(d_k)"}});

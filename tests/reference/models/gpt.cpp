@@ -80,7 +80,7 @@ TEST_CASE("a traced GPT gives the same bits, and every formula gives its step", 
     CHECK(count_of(steps, "causal") == 1); // one for all layers and heads
     const Lines listed = with_numbers(promised("reference/models/gpt.hpp", "gpt"), {{"N", "3"}});
     CHECK(listed.size() == 12);
-    CHECK(as_listed(listed, steps, "gpt") == listed);
+    CHECK(different_rows(listed, steps, "gpt") == "");
 }
 
 TEST_CASE("greedy continuation gives, at each step, the word with the largest logit after all words so far",

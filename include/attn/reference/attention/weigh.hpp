@@ -55,6 +55,15 @@ struct WeighingOptions {
 /// The options as a trace records them: {{"mask", "none"}, {"normalization", "softmax"}}.
 StepOptions describe(const WeighingOptions& options);
 
+/// Scores as weights: masked, then normalised; for an attention that does something with its weights before it averages values.
+///
+/// @param scores  ((b,) n, m), as a step
+/// @param trace   the steps of weigh_values() up to `weights`
+/// @return ((b,) n, m)
+/// @throws ShapeError, Error  as weigh_values() does
+template <Attending T>
+Term<T> attention_weights(Term<T> scores, const WeighingOptions& options, const Trace& trace);
+
 /// The second half of every attention: mask the scores, normalise them, and average the values by the weights.
 ///
 /// Kinds of attention differ in the first half, the scoring function.

@@ -69,7 +69,7 @@ TEST_CASE("a classifier's steps are those of its doc comment, and it goes on wit
     for (const char* name : {"frequencies", "angles", "positions"}) // those of sinusoidal_positions()
         for (Lines* rows : {&own, &found})
             CHECK(std::erase_if(*rows, [&](const std::string& row) { return row.starts_with(name); }) == 1);
-    CHECK(found == own);
+    CHECK(different_rows(own, found) == "");
     CHECK(expect_replacements_used(run) > 60);
 }
 
