@@ -24,7 +24,7 @@ public:
     /// From tokens to heads.
     /// @return how many bytes went to other ranks
     std::size_t to_heads(const std::vector<Moved>& all) const;
-    /// From heads to tokens. Where several ranks have one key/value head, the results are the sums of what they have.
+    /// From heads to tokens.
     std::size_t to_tokens(const std::vector<Moved>& all) const;
 
     const HeadShare& share() const { return shares_[rank_]; }
