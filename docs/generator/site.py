@@ -55,7 +55,7 @@ class Site:
             listed = set(self.curriculum[int(page.lesson[:2])].needs) if int(page.lesson[:2]) in self.curriculum else set()
             if needs != listed:
                 raise PageError(f"lessons/{page.lesson}/lesson.md builds on {sorted(needs)}, lessons/curriculum.cpp says {sorted(listed)}")
-        self.groups = headers.header_groups(root / "include" / "attn")
+        self.groups = headers.header_groups(root)
         # A placeholder is a verb and what it is about, or a reference to numbers of a run.
         self.verbs = {
             "table": self.table, "steps": self.steps, "output": self.output, "picture": self.picture, "graph": self.graph,
