@@ -67,7 +67,6 @@ private:
 /// The numbers of rows go to other rows of the same shape.
 void copy_rows(const Const& from, const HeadRows<float>& to);
 
-/// Who sends what to whom.
 struct Ring {
     MPI_Comm comm;
     const Layout& layout;

@@ -3,12 +3,9 @@
 #include "attn/core/trace.hpp"
 #include "attn/reference/layers/stack.hpp"
 #include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
 #include "attn/reference/ops/terms.hpp"
 #include "communicator.hpp"
 #include "even.hpp"
-
-#include <algorithm>
 
 namespace attn::mpi {
 namespace {
@@ -77,7 +74,6 @@ void expect_fit(const T& x, const EncoderLayerWeights& shard, const EncoderOptio
 
 // ------------------------------------------------------------------------------------------------------ parts
 
-/// One rank's part of a layer.
 class LayerPart {
 public:
     /// @param options  with the joined mask
@@ -113,7 +109,6 @@ public:
 
     std::size_t ranks() const { return ranks_in(comm_); }
 
-    /// The sum over all ranks.
     template <Sequence T>
     T summed(T part, Traffic& traffic) const
     {

@@ -112,7 +112,6 @@ void expect_fit(const AttentionShape& shape, std::size_t rows, const Layout& lay
     message_size(ulysses, layout.tokens() * per_token); // no rank has more to send or get
 }
 
-/// Attends with this rank's heads.
 void attend(const Heads& heads, const Layout& layout, const fast::Scoring& scoring, const Trace& of_rank)
 {
     if (heads.share.count == 0 || layout.tokens() == 0)
@@ -184,7 +183,6 @@ std::size_t inputs_of(const AttentionShape& shape, const HeadShare& share)
     return share.count * shape.d_k + share.groups * (shape.d_k + shape.d_v);
 }
 
-/// Sums f(share) over other ranks.
 template <class F>
 std::size_t over_others(const Layout& layout, const AttentionShape& shape, std::size_t rank, const F& f)
 {

@@ -7,8 +7,6 @@
 
 #include <mpi.h>
 
-#include <vector>
-
 namespace attn::mpi {
 
 /// The heads that one rank computes for the whole sequence: [first, first + count), with the key/value heads that serve
