@@ -12,7 +12,6 @@ right one. Placeholders:
     {{report heads.colour_of_thing.average_weight:.2f}}  {{translator words}}   what script/train-model measured
     {{said:translator}}  {{vocabulary translator}}   ids as words, all words with their ids
     {{numpy}}                        what a reader puts before the page's NumPy lines, folded
-    {{cost hide.far:.0f}}  {{cost_table runs}}   what bench/mpi_cost.py measured, and what the model of costs makes of it
     {{speed encoder.1.times.least:.2f}}  {{speed_table encoder_1}}   what bench/fast/fast.py measured
     {{picture NAME}}                 a function of docs/pictures/PAGE.py
     {{graph}}  {{graph --depth 1}}   attn graph of the lesson's run

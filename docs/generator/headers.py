@@ -5,40 +5,31 @@ import shutil
 
 from .errors import PageError
 
-FOLDERS = {
-    "core": ("Tensors and traces", "The containers, their shapes, errors, and the trace that names every step."),
-    "reference/ops": ("Operations", "Matrix products, reductions, softmax and activations: concrete tensors in, concrete tensors out."),
-    "reference/attention": ("Attention", "Scores, masks, scaled dot-product and additive attention, heads."),
-    "reference/layers": ("Layers", "What Transformers are made of: linear maps, layer norm, feed-forward, positions, encoder and decoder."),
-    "reference/models": ("Models", "Whole models: the Transformer, decoder-only language models, Keras's attention layer; choosing the next token."),
-    "formula": ("Formulas", "Parses a step's formula, computes it a second time, and explains one number of it."),
-    "mistakes": ("Mistakes", "Listeners that replace values: rounding, ablation and well-known mistakes."),
-    "files": ("Files", "Reading and writing traces, arrays and tokenizers."),
-    "files/weights": ("Weights", "State dicts of other libraries, and folders of published models."),
-    "show": ("Showing traces", "A trace on the console, as a page in the browser, and as a picture of which step uses which."),
-    "diff": ("Comparing traces", "Where two traces differ first, and which mistake explains it."),
-    "cli": ("Command lines", "Flags, help and messages that attn and the lessons' programs have in common. They are not installed."),
-    "engines/fast": ("Fast attention", "Attention in float32 by tiles, with vector instructions and threads, and with the same trace."),
-    "engines/mpi": ("Attention across machines", "Ring attention, Ulysses and tensor parallelism on the ranks of an MPI program."),
-    "engines/train": ("Training", "Losses, Adam, batches and checkpoints; models that are trained in float32, and a step of training as a trace."),
-}
+ROOM = re.compile(r"^\| `(?P<folder>[\w/]+)/` \| (?P<title>[^|]+) \| (?P<brief>[^|]+) \|$", re.MULTILINE)
 
 
-def folder_of(header):
+def rooms(root):
+    """The table of rooms of CONTRIBUTING.md: {folder: (title, brief)}, from the ground up."""
+    page = root / "CONTRIBUTING.md"
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    return {row["folder"]: (row["title"], row["brief"]) for row in ROOM.finditer(text)}
+
+
+def folder_of(header, folders):
     """The room of a header, given by its path from include/attn: "reference/layers" for reference/layers/recurrent/gru.hpp."""
-    folders = [folder for folder in FOLDERS if header.is_relative_to(folder)]
-    return max(folders, key=len) if folders else header.parent.as_posix()
+    found = [folder for folder in folders if header.is_relative_to(folder)]
+    return max(found, key=len) if found else header.parent.as_posix()
 
 
-def header_groups(include):
+def header_groups(root):
     """(folder, group label, title, brief) for every folder of headers, in the order in which they build on each other."""
+    include, known = root / "include" / "attn", rooms(root)
     headers = [path.relative_to(include) for path in include.rglob("*.hpp")]
-    folders = {folder_of(header) for header in headers if header.parts[1:]}
-    known = [folder for folder in FOLDERS if folder in folders]
+    folders = {folder_of(header, known) for header in headers if header.parts[1:]}
     groups = []
-    for folder in [*known, *sorted(folders - set(known))]:
+    for folder in [*filter(folders.__contains__, known), *sorted(folders - set(known))]:
         name = folder.split("/")[-1]
-        title, brief = FOLDERS.get(folder, (name.replace("_", " ").capitalize(), f"Headers in attn/{folder}."))
+        title, brief = known.get(folder, (name.replace("_", " ").capitalize(), f"Headers in attn/{folder}."))
         groups.append((folder, f"library_{name}", title, brief))
     return groups
 
@@ -49,7 +40,7 @@ def write_headers(groups, include, target):
     labels = {folder: label for folder, label, _, _ in groups}
     for source in sorted((include / "attn").rglob("*.hpp")):
         relative = source.relative_to(include)
-        label = labels.get(folder_of(source.relative_to(include / "attn")), "")
+        label = labels.get(folder_of(source.relative_to(include / "attn"), labels), "")
         text = source.read_text(encoding="utf-8")
         opened = re.sub(r"^(namespace attn[\w:]* \{)$", rf"\1 /** @addtogroup {label} */ /** @{{ */", text, flags=re.MULTILINE)
         closed = re.sub(r"^(\} +// namespace attn[\w:]*)$", r"/** @} */ \1", opened, flags=re.MULTILINE)

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from . import course, curriculum, headers, lab, measurements, mpi_cost, mpi_cost_tables, picture, registers, speed, tables, vectors
+from . import course, curriculum, headers, lab, measurements, picture, registers, speed, tables, vectors
 from .errors import PageError, read_text
 from .examples import HARNESS, run_examples
 from .numbers import Vocabulary, common_format, nested, number_text, tex, text_of
@@ -55,7 +55,7 @@ class Site:
             listed = set(self.curriculum[int(page.lesson[:2])].needs) if int(page.lesson[:2]) in self.curriculum else set()
             if needs != listed:
                 raise PageError(f"lessons/{page.lesson}/lesson.md builds on {sorted(needs)}, lessons/curriculum.cpp says {sorted(listed)}")
-        self.groups = headers.header_groups(root / "include" / "attn")
+        self.groups = headers.header_groups(root)
         # A placeholder is a verb and what it is about, or a reference to numbers of a run.
         self.verbs = {
             "table": self.table, "steps": self.steps, "output": self.output, "picture": self.picture, "graph": self.graph,
@@ -73,9 +73,8 @@ class Site:
             "pitfall_formulas": lambda *_: registers.pitfall_formulas(self),
             "syllabus": lambda *_: registers.syllabus(self),
             "questions": lambda *_: registers.questions(self),
-            "cost_table": lambda _page, name: self.html(mpi_cost_tables.table(self.measured(mpi_cost), name)),
             "vectors": lambda _page, what: self.vectors().text(self, what),
-            "speed_table": lambda _page, name: self.html(speed.table(self.measured(speed), name)),
+            "speed_table": lambda _page, name: self.html(speed.table(self.speeds(), name)),
         }  # fmt: skip
         self.stand_alone = {"end", "numpy", "program", "result", "appendix", "solution", "parts", "hours", "weekend", "library", "pitfalls", "pitfall_formulas", "syllabus", "questions"}
 
@@ -170,11 +169,11 @@ class Site:
             self.loaded["vectors"] = vectors.Vectors(self.root)
         return self.loaded["vectors"]
 
-    def measured(self, module):
-        """What a program of bench/ measured, as the module reads it: mpi_cost or speed."""
-        if module not in self.loaded:
-            self.loaded[module] = module.Measured(self.root)
-        return self.loaded[module]
+    def speeds(self):
+        """What bench/fast/fast.py measured."""
+        if speed not in self.loaded:
+            self.loaded[speed] = speed.Measured(self.root)
+        return self.loaded[speed]
 
     # ------------------------------------------------------------------------------------------ tables and pictures
 

@@ -27,7 +27,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using cli::json_of; // beside those for what diff says
 
-/// The values of a command line.
 struct Request {
     std::filesystem::path reference, mine;
     diff::DiffOptions options;

@@ -3,7 +3,6 @@
 #include "json.hpp"
 
 #include "attn/cli/print_escaped.hpp"
-#include "attn/core/error.hpp"
 #include "attn/diff/runs.hpp"
 #include "attn/files/npz.hpp"
 
@@ -37,7 +36,6 @@ std::string off_text(const RunPair& pair)
                        is_local ? fmt::format(", and in one number by {:.3g}", pair.largest) : "", pair.allowed);
 }
 
-/// What both are called.
 std::string names_of(const RunPair& pair) { return pair.a == pair.b ? pair.a : pair.a + " and " + pair.b; }
 
 std::string origins_of(const RunPair& pair)

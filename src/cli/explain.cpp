@@ -15,7 +15,6 @@
 namespace attn::cli {
 namespace {
 
-/// The values of a command line.
 struct Request {
     std::filesystem::path trace;
     std::string cell;

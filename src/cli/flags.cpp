@@ -17,7 +17,6 @@
 #include <charconv>
 #include <cmath>
 #include <exception>
-#include <memory>
 #include <new>
 #include <sstream>
 #include <stdexcept>
@@ -126,7 +125,6 @@ FlagValue one_of_names(std::function<void(std::size_t)> store, const std::vector
 
 namespace {
 
-/// A command line that can't be used.
 class UsageError : public Error {
 public:
     using Error::Error;

@@ -21,7 +21,6 @@
 namespace attn::cli {
 namespace {
 
-/// What one command line asks for.
 struct Request {
     std::filesystem::path trace, seed, output;
     std::string of;

@@ -18,7 +18,6 @@ namespace {
 
 enum class Format { svg, dot };
 
-/// The values of a command line.
 struct Request {
     std::filesystem::path trace, picture;
     show::DataflowOptions what;

@@ -32,7 +32,6 @@ struct Request {
 
 // ---------------------------------------------------------------------------------------------------------- parameters
 
-/// 1234567 as 1,234,567.
 std::string grouped(std::size_t number)
 {
     std::string text = std::to_string(number);

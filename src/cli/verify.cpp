@@ -16,7 +16,6 @@
 namespace attn::cli {
 namespace {
 
-/// What one command line asks for.
 struct Request {
     std::filesystem::path trace;
     std::optional<std::size_t> budget;

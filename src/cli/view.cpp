@@ -29,7 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The values of a command line.
 struct Request {
     fs::path trace, page, other, tokens, tokens_m;
     int port = 0;
@@ -140,7 +139,6 @@ private:
     fs::path path_;
 };
 
-/// Opens a page in the desktop's browser.
 void open_browser(std::string page)
 {
     posix_spawn_file_actions_t silent;

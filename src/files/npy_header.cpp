@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::string_view blanks = " \t\n\r";
 
-/// Reads the dictionary from left to right.
 class HeaderParser {
 public:
     explicit HeaderParser(std::string_view text) : text_(text), rest_(text) {}

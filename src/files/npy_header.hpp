@@ -18,7 +18,6 @@ struct NpyHeader {
 /// @throws Error  where it is anything but a dictionary of these three keys, in any order
 NpyHeader parse_npy_header(std::string_view text);
 
-/// The dictionary as NumPy writes it.
 std::string to_text(const NpyHeader& header);
 
 } // namespace attn::files

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <string>
 #include <system_error>
 
 #include <fcntl.h>

@@ -20,7 +20,6 @@ constexpr std::size_t alignment = 8;    // of the data in the file, so that it c
 
 // ------------------------------------------------------------------------------------------------ reading
 
-/// A file from its beginning to its end.
 class Reader {
 public:
     /// @throws FileError  where it is no regular file or cannot be opened
@@ -40,7 +39,6 @@ public:
         return static_cast<std::size_t>(file_.gcount());
     }
 
-    /// Goes to a byte of the file.
     void seek(std::size_t byte) { file_.seekg(static_cast<std::streamoff>(byte)); }
 
     /// @param count  no more than the file has

@@ -50,7 +50,6 @@ struct Description {
     std::optional<std::vector<std::size_t>> data_offsets;
 };
 
-/// Puts the three together.
 StoredTensor tensor_of(const Description& description)
 {
     for (const auto& [key, given] : {std::pair{"dtype", description.dtype.has_value()},

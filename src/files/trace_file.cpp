@@ -55,7 +55,6 @@ Json options_of(const Step& step)
     return options;
 }
 
-/// One step on one line.
 std::string line_of(const Step& step)
 {
     expect_sound(step);

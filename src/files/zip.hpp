@@ -25,7 +25,6 @@ struct ZipMember {
 /// @throws Error  where libzip refuses, as for too long a name
 std::string zip_archive(const std::vector<ZipMember>& members, const std::string& comment);
 
-/// An archive on disk, open for reading.
 class ZipReader {
 public:
     /// @throws FileError  where there is no such file, it is no regular one, or it is no whole zip archive

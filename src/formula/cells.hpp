@@ -25,7 +25,6 @@ Cells make_cells(const Shape& shape);
 /// How far apart neighbours along each axis are in row-major order.
 Shape strides_of(const Shape& shape);
 
-/// The row-major offset of an index.
 std::size_t offset_of(const Shape& index, const Shape& shape);
 
 /// The shape that two shapes broadcast to, by NumPy's rule.

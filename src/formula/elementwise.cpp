@@ -130,7 +130,6 @@ bool is_sum(const Shaped& part)
            part.operands.size() == 2;
 }
 
-/// How many terms a part of a formula adds up.
 std::size_t terms_of(const Shaped& part)
 {
     if (is_sum(part))

@@ -6,7 +6,6 @@
 
 #include "attn/core/step_name.hpp"
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,7 +15,6 @@
 namespace attn::formula {
 namespace {
 
-/// Explains numbers of one trace.
 class Explainer {
 public:
     Explainer(const Recording& recording, const StepNames& names, const ExplainOptions& options)

@@ -6,7 +6,6 @@
 #include "attn/core/utf8.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <numbers>
 #include <utility>

@@ -13,7 +13,6 @@
 #include "attn/formula/scope.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <map>
 #include <set>

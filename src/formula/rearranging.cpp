@@ -52,7 +52,6 @@ void add_loop(Shaped& call, Shape shape, CellView to, CellView from, std::size_t
     call.loops.push_back(std::move(loop));
 }
 
-/// The type that all operands have together.
 ElementType common_type(const std::vector<Shaped>& operands)
 {
     ElementType type = operands.front().type;
@@ -460,14 +459,12 @@ void shape_gathered(Shaped& call, const Shaper&)
     call.shape.insert(call.shape.end(), table.begin() + 1, table.end());
 }
 
-/// How many numbers a row of the table has.
 std::size_t row_length(const Shaped& call)
 {
     const Shape& table = call.operands[0].shape;
     return element_count(Shape(table.begin() + 1, table.end()));
 }
 
-/// Where the row of an id begins in the table.
 std::size_t row_start(const Shaped& call, double id)
 {
     const Shape& table = call.operands[0].shape;

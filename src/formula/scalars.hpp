@@ -64,7 +64,6 @@ public:
     /// The operand's cell that a cell at an offset is made from.
     const Scalar& operand(const Shaped& shaped, std::size_t operand, std::size_t offset);
 
-    /// That a cell has been made.
     void remember(const Shaped& shaped, std::size_t offset, const Scalar& scalar);
 
     /// Keeps a scalar.

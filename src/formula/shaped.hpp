@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace attn::formula {
@@ -81,7 +80,6 @@ public:
     /// @throws FormulaError at the place of the innermost expression that doesn't fit
     Shaped shaped(const Expression& expression) const;
 
-    /// What a name means.
     const Array& array(const std::string& name) const;
 
     /// The value of an expression that has to be a whole number, one from 0, or an axis, where -1 is the last.

@@ -538,7 +538,6 @@ void shape_scattered(Shaped& call, const Shaper& shaper)
     call.type = common(call.operands[0].type, ElementType::integer);
 }
 
-/// The number of the row that an id means.
 std::size_t row_of(const Shaped& call, double id)
 {
     if (!(id >= 0 && id < static_cast<double>(call.shape[0])) || id != std::trunc(id))

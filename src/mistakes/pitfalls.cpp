@@ -244,7 +244,6 @@ void fill_terms(std::string& formula, const std::string& right)
     replace_all(formula, "{last}", right.substr(right.rfind(plus) + plus.size()));
 }
 
-/// Puts in the sizes of the step.
 void fill_sizes(std::string& formula, const Shape& shape)
 {
     const bool is_batch = shape.size() == 3;

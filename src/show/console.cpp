@@ -11,9 +11,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
-#include <span>
 #include <utility>
 
 #include <unistd.h>

@@ -2,7 +2,6 @@
 
 #include "arrays.hpp"
 
-#include "attn/core/error.hpp"
 #include "attn/formula/expression.hpp"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 #include "draw.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace attn::vectors {
 namespace {

@@ -17,7 +17,6 @@ public:
 
     std::uint64_t seed() const { return seed_; }
 
-    /// A whole number below the limit.
     std::size_t below(std::size_t limit);
 
 private:

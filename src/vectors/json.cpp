@@ -1,7 +1,5 @@
 #include "draw.hpp"
 
-#include "attn/core/error.hpp"
-
 #include <fmt/format.h>
 
 #include <cmath>

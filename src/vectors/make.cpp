@@ -9,7 +9,6 @@
 #include "attn/vectors/choose.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 namespace attn::vectors {
@@ -32,7 +31,6 @@ double most_off(const std::vector<Output>& found, const std::vector<Output>& rig
     return most;
 }
 
-/// A case that can be chosen.
 struct Candidate {
     std::size_t file, group;
     Case made;
@@ -160,7 +158,6 @@ bool is_settled(const Case& made)
     });
 }
 
-/// All cases that could be chosen.
 std::vector<Candidate> candidates(const std::vector<PlannedFile>& files, std::uint64_t seed, const RunFunction& run)
 {
     std::vector<Candidate> all;

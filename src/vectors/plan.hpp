@@ -29,7 +29,6 @@ enum class Holds {
     by_formula           ///< numbers by a formula of their places
 };
 
-/// An input that is to be drawn.
 struct Drawn {
     std::string name;
     std::vector<std::string> axes; ///< letters, numbers, or products of both: "b", "2", "h*d"

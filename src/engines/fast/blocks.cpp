@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace attn::fast {
 namespace {
@@ -171,7 +170,6 @@ void record_heads(const Trace& trace, std::string_view label, const std::string&
         heads);
 }
 
-/// The weights of the maps, as inputs.
 void record_maps(const Trace& trace, const AttentionMaps& maps, std::string_view memory_name)
 {
     const std::string_view d_memory = memory_name == "x" ? "d_model" : "d_memory";
@@ -239,7 +237,6 @@ struct Projected {
     View query, key, value;
 };
 
-/// Makes them.
 Projected project(const ConstView& x, const ConstView& memory, std::string_view memory_name, const AttentionMaps& maps,
                   const AttentionTask& task, const Heads& sizes, Buffer& buffer, const Trace& trace)
 {

@@ -32,7 +32,6 @@ struct Positions {
     /// By ALiBi the last query always stands where the last key does.
     long of_alibi(std::size_t i) const { return static_cast<long>(i) + m_ - n_; }
 
-    /// How many keys are real.
     std::size_t length() const { return static_cast<std::size_t>(length_); }
 
     /// By the causal mask and the window.
@@ -107,10 +106,8 @@ public:
         return packed_keys_size(keys.rows(), keys.features()) + packed_values_size(values.rows(), values.features());
     }
 
-    /// How many tiles a head has.
     std::size_t tiles() const { return panels(keys_.rows(), tile_columns); }
 
-    /// Packs one tile of a head's keys and values.
     void pack(std::size_t slot, std::size_t b, std::size_t group, std::size_t tile) const
     {
         const std::size_t first = tile * tile_columns, m = keys_.rows();
@@ -129,7 +126,6 @@ private:
     float* packed_;
 };
 
-/// One call.
 struct Call {
     const Const &queries, &keys, &values;
     const Scoring& scoring;

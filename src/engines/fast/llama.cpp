@@ -127,7 +127,6 @@ void predict(const LlamaCall& call, const PackedLlama& weights, std::span<float>
         std::copy_n(all.row(i), all.columns, logits.data() + i * all.columns);
 }
 
-/// Ids and embedding as inputs.
 void record_inputs(const Trace& trace, std::span<const std::int64_t> ids, const PackedLlama& weights)
 {
     if (!trace.has_listener())

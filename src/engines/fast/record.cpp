@@ -1,7 +1,5 @@
 #include "attn/engines/fast/record.hpp"
 
-#include "attn/core/array.hpp"
-
 namespace attn::fast {
 namespace {
 

@@ -194,7 +194,6 @@ ActivationKernel find_kernel(Activation activation)
 
 // ------------------------------------------------------------------------------------------------------------- whole rows
 
-/// The sum of function(number) over a row.
 template <class Function>
 HWY_INLINE float sum_of(const float* row, std::size_t count, const Function& function)
 {

@@ -21,7 +21,6 @@ public:
     /// The part of an argument (b, h, n, ...) that belongs to these queries: "queries[0, 1, 60:90]".
     std::string rows_of(std::string_view argument) const;
 
-    /// A step and its formula.
     struct Named {
         std::string step, formula;
     };
@@ -49,7 +48,6 @@ private:
 /// How rows follow from steps that lie one after the other: "reshape(concat(head.0.context, …, axis=0), 1, 2, 90, 8)".
 std::string joined_formula(const std::vector<std::string>& parts, const Const& rows);
 
-/// Zeros, as a formula.
 std::string zeros_formula(std::size_t rows, std::size_t columns);
 
 /// The options of the function, for its steps.

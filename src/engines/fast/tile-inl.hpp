@@ -129,7 +129,6 @@ HWY_INLINE void finish_row(const TileScoring& scoring, std::size_t row, std::siz
     std::fill(scores + to, scores + padded(columns, panel_columns), no_score);
 }
 
-/// The largest score of a row.
 HWY_INLINE float largest_of(const float* scores, std::size_t columns)
 {
     Vector largest = hn::Set(lanes, no_score);

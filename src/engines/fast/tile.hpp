@@ -118,7 +118,6 @@ constexpr std::size_t packed_values_size(std::size_t m, std::size_t d_v)
 /// Packs one tile of keys, rows [first, first + tile_columns) of m.
 void pack_keys(const float* keys, std::size_t stride, std::size_t first, std::size_t m, std::size_t d_k, float* packed);
 
-/// Packs one tile of values.
 void pack_values(const float* values, std::size_t stride, std::size_t first, std::size_t m, std::size_t d_v,
                  float* packed);
 

@@ -84,14 +84,12 @@ std::size_t Exchange::exchange(const std::vector<Moved>& all, const OfSent& of_s
     MPI_Alltoallv(sent.data(), sent_counts.data(), sent_places.data(), MPI_FLOAT, received.data(),
                   received_counts.data(), received_places.data(), MPI_FLOAT, comm_);
 
-    // Add what comes from each rank where it belongs.
-    for (const Moved& moved : all)
-        set_zero(moved.to);
+    // What comes from each rank goes where it belongs.
     const float* from = received.data();
     for (std::size_t rank = 0; rank < layout_.ranks(); ++rank)
         for (const Moved& moved : all)
             for_rows_of(moved.to, of_received(rank, moved.is_of_groups), [&](float* row) {
-                std::transform(row, row + moved.to.features(), from, row, std::plus<>());
+                std::copy_n(from, moved.to.features(), row);
                 from += moved.to.features();
             });
     return (sent.size() - static_cast<std::size_t>(sent_counts[rank_])) * sizeof(float);

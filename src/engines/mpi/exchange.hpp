@@ -16,7 +16,6 @@ struct Moved {
     bool is_of_groups = false; ///< its heads are the key/value heads
 };
 
-/// Exchanges of all ranks with all.
 class Exchange {
 public:
     Exchange(MPI_Comm comm, const Layout& layout, const AttentionShape& shape);
@@ -24,13 +23,11 @@ public:
     /// From tokens to heads.
     /// @return how many bytes went to other ranks
     std::size_t to_heads(const std::vector<Moved>& all) const;
-    /// From heads to tokens. Where several ranks have one key/value head, the results are the sums of what they have.
     std::size_t to_tokens(const std::vector<Moved>& all) const;
 
     const HeadShare& share() const { return shares_[rank_]; }
 
 private:
-    /// Some heads, and the chunks of their rows.
     struct Part {
         std::size_t first_head, heads;
         std::vector<Chunk> rows;

@@ -15,7 +15,6 @@ namespace {
 
 constexpr int recording_tag = 1703;
 
-/// The recordings of all ranks, on rank 0.
 std::vector<Recording> receive_all(const Recording& mine, MPI_Comm comm)
 {
     std::vector<Recording> all{mine};

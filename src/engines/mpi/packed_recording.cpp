@@ -4,129 +4,97 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace attn::mpi {
 namespace {
 
-/// Writes what visit() names.
-class Writer {
+/// Writes what visit() names, or reads the same in the same order.
+class Archive {
 public:
-    void operator()(std::string& text)
-    {
-        count(text.size());
-        bytes.append(text);
-    }
-    void operator()(std::uint64_t& number) { raw(&number, sizeof number); }
-    template <class T>
-    void numbers(std::vector<T>& all)
-    {
-        count(all.size());
-        raw(all.data(), all.size() * sizeof(T));
-    }
-    template <class T>
-    void each(std::vector<T>& all)
-    {
-        count(all.size());
-        for (T& one : all)
-            visit(one, *this);
-    }
-    std::string bytes;
+    Archive() = default;
+    explicit Archive(const std::string& packed) : bytes(packed), reads_(true) {}
 
-private:
-    void count(std::uint64_t size) { (*this)(size); }
-    void raw(const void* from, std::size_t size) { bytes.append(static_cast<const char*>(from), size); }
-};
-
-/// Reads the same in the same order.
-class Reader {
-public:
-    explicit Reader(const std::string& bytes) : at_(bytes.data()), end_(at_ + bytes.size()) {}
-    void operator()(std::string& text)
-    {
-        text.resize(count(1));
-        raw(text.data(), text.size());
-    }
-    void operator()(std::uint64_t& number) { raw(&number, sizeof number); }
+    /// A number, or several texts or numbers.
     template <class T>
-    void numbers(std::vector<T>& all)
+    void operator()(T& given)
     {
-        all.resize(count(sizeof(T)));
-        raw(all.data(), all.size() * sizeof(T));
-    }
-    template <class T>
-    void each(std::vector<T>& all)
-    {
-        all.resize(count(sizeof(std::uint64_t)));
-        for (T& one : all)
-            visit(one, *this);
-    }
-
-    void expect_end() const { expect(at_ == end_); }
-
-private:
-    /// How many there are, of at least so many bytes each.
-    std::uint64_t count(std::size_t bytes_each)
-    {
-        std::uint64_t size = 0;
-        (*this)(size);
-        expect(size <= static_cast<std::uint64_t>(end_ - at_) / bytes_each);
-        return size;
+        if constexpr (std::is_trivially_copyable_v<T>)
+            raw(&given, sizeof given);
+        else if constexpr (requires { given.resize(1); })
+            several(given);
+        else
+            visit(given, *this);
     }
     static void expect(bool is_recording)
     {
         if (!is_recording)
             throw Error("mpi::unpack: these bytes are no packed recording");
     }
-    void raw(void* to, std::size_t size)
+    bool is_at_end() const { return at_ == bytes.size(); }
+
+    std::string bytes;
+
+private:
+    template <class Container>
+    void several(Container& all)
     {
-        expect(size <= static_cast<std::size_t>(end_ - at_));
+        using Entry = typename Container::value_type;
+        constexpr bool are_numbers = std::is_trivially_copyable_v<Entry>;
+        std::uint64_t size = all.size();
+        (*this)(size);
+        if (reads_) {
+            expect(size <= (bytes.size() - at_) / (are_numbers ? sizeof(Entry) : sizeof size));
+            all.resize(size);
+        }
+        if constexpr (are_numbers)
+            raw(all.data(), size * sizeof(Entry));
+        else
+            for (Entry& one : all)
+                (*this)(one);
+    }
+    void raw(void* number, std::size_t size)
+    {
+        if (!reads_)
+            return void(bytes.append(static_cast<const char*>(number), size));
+        expect(size <= bytes.size() - at_);
         if (size != 0)
-            std::memcpy(to, at_, size);
+            std::memcpy(number, bytes.data() + at_, size);
         at_ += size;
     }
-    const char *at_, *end_;
+
+    bool reads_ = false;
+    std::size_t at_ = 0;
 };
 
-template <class Visitor>
-void visit(std::string& text, Visitor& visitor)
+void visit(std::pair<std::string, std::string>& option, Archive& archive)
 {
-    visitor(text);
+    archive(option.first);
+    archive(option.second);
 }
 
-template <class Visitor>
-void visit(std::pair<std::string, std::string>& option, Visitor& visitor)
+void visit(Step& step, Archive& archive)
 {
-    visitor(option.first);
-    visitor(option.second);
+    archive(step.path);
+    archive(step.formula);
+    archive(step.axes);
+    archive(step.module);
+    archive(step.options);
+    archive(step.value.shape);
+    archive(step.value.values);
+    archive(step.value.type);
 }
 
-template <class Visitor>
-void visit(Step& step, Visitor& visitor)
+void visit(Alias& alias, Archive& archive)
 {
-    visitor(step.path);
-    visitor(step.formula);
-    visitor.each(step.axes);
-    visitor(step.module);
-    visitor.each(step.options);
-    visitor.numbers(step.value.shape);
-    visitor.numbers(step.value.values);
-    auto type = static_cast<std::uint64_t>(step.value.type);
-    visitor(type);
-    step.value.type = static_cast<ElementType>(type);
+    archive(alias.path);
+    archive(alias.target);
 }
 
-template <class Visitor>
-void visit(Alias& alias, Visitor& visitor)
+void visit(Recording& recording, Archive& archive)
 {
-    visitor(alias.path);
-    visitor(alias.target);
-}
-
-template <class Visitor>
-void visit(Recording& recording, Visitor& visitor)
-{
-    visitor.each(recording.steps);
-    visitor.each(recording.aliases);
+    archive(recording.steps);
+    archive(recording.aliases);
 }
 
 } // namespace
@@ -134,17 +102,17 @@ void visit(Recording& recording, Visitor& visitor)
 std::string pack(const Recording& recording)
 {
     Recording copy = recording;
-    Writer writer;
-    visit(copy, writer);
-    return std::move(writer.bytes);
+    Archive archive;
+    visit(copy, archive);
+    return std::move(archive.bytes);
 }
 
 Recording unpack(const std::string& bytes)
 {
     Recording recording;
-    Reader reader(bytes);
-    visit(recording, reader);
-    reader.expect_end();
+    Archive archive(bytes);
+    visit(recording, archive);
+    Archive::expect(archive.is_at_end());
     return recording;
 }
 

@@ -45,15 +45,6 @@ double checksum(std::span<const std::int64_t> lengths)
     return sum;
 }
 
-template <class F>
-void for_rows(const HeadRows<float>& rows, const F& f)
-{
-    for (std::size_t b = 0; b < rows.batch(); ++b)
-        for (std::size_t h = 0; h < rows.heads(); ++h)
-            for (std::size_t i = 0; i < rows.rows(); ++i)
-                f(rows.row(b, h, i), b, h, i);
-}
-
 } // namespace
 
 void expect_shapes(const std::vector<Named>& all)
@@ -116,21 +107,10 @@ fast::Scoring scoring_of(const ChunkPair& pair, const fast::Scoring& whole, std:
 
 void copy_rows(const Const& from, const HeadRows<float>& to)
 {
-    for_rows(to, [&](float* row, std::size_t b, std::size_t h, std::size_t i) {
-        std::copy_n(from.row(b, h, i), to.features(), row);
-    });
-}
-
-void add_rows(const Const& from, const HeadRows<float>& to)
-{
-    for_rows(to, [&](float* row, std::size_t b, std::size_t h, std::size_t i) {
-        std::transform(row, row + to.features(), from.row(b, h, i), row, std::plus<>());
-    });
-}
-
-void set_zero(const HeadRows<float>& rows)
-{
-    for_rows(rows, [&](float* row, std::size_t, std::size_t, std::size_t) { std::fill_n(row, rows.features(), 0.F); });
+    for (std::size_t b = 0; b < to.batch(); ++b)
+        for (std::size_t h = 0; h < to.heads(); ++h)
+            for (std::size_t i = 0; i < to.rows(); ++i)
+                std::copy_n(from.row(b, h, i), to.features(), to.row(b, h, i));
 }
 
 Ring::Ring(MPI_Comm communicator, const Layout& given)

@@ -33,7 +33,7 @@ std::vector<ChunkPair> pairs_of(const Layout& layout, std::size_t query_rank, st
 /// @param lengths  (b), is written: how many keys of the chunk are real
 fast::Scoring scoring_of(const ChunkPair& pair, const fast::Scoring& whole, std::vector<std::int64_t>& lengths);
 
-/// Keys and values of some tokens, or their gradients, in one piece that can be sent.
+/// Keys and values of some tokens, in one piece that can be sent.
 class Block {
 public:
     Block(const AttentionShape& shape, std::size_t most_tokens) : shape_(shape), numbers_(size_of(shape, most_tokens))
@@ -66,12 +66,7 @@ private:
 
 /// The numbers of rows go to other rows of the same shape.
 void copy_rows(const Const& from, const HeadRows<float>& to);
-/// All numbers become 0.
-void set_zero(const HeadRows<float>& rows);
-/// They are added to them.
-void add_rows(const Const& from, const HeadRows<float>& to);
 
-/// Who sends what to whom.
 struct Ring {
     MPI_Comm comm;
     const Layout& layout;
@@ -99,7 +94,7 @@ private:
     MPI_Request sent_ = MPI_REQUEST_NULL, received_ = MPI_REQUEST_NULL;
 };
 
-inline constexpr int key_value_tag = 1701, gradient_tag = 1702;
+inline constexpr int key_value_tag = 1701;
 
 /// One argument or result, for errors.
 struct Named {

@@ -35,7 +35,6 @@ private:
     std::vector<float> numbers_;
 };
 
-/// One rank's part.
 class RingAttention {
 public:
     RingAttention(const Const& queries, const Layout& layout, const AttentionShape& shape, const fast::Scoring& scoring,
@@ -107,7 +106,6 @@ private:
         before_ = k;
     }
 
-    /// The partial results of one hop.
     void attend(std::size_t k, const fast::PartialAttention& found, const Trace& trace)
     {
         const std::size_t source = ring_.source(k);
@@ -182,7 +180,6 @@ private:
     std::size_t before_ = 0;
 };
 
-/// This rank's arguments, as inputs.
 void record_inputs(const Trace& trace, const Const& queries, const Const& keys, const Const& values,
                    const fast::Scoring& scoring, const std::vector<Chunk>& chunks, std::size_t tokens)
 {

@@ -1,16 +1,11 @@
 #include "attn/engines/mpi/tensor_parallel.hpp"
 
-#include "attn/core/recorder.hpp"
 #include "attn/core/trace.hpp"
-#include "attn/formula/gradient.hpp"
 #include "attn/reference/layers/stack.hpp"
 #include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
 #include "attn/reference/ops/terms.hpp"
 #include "communicator.hpp"
 #include "even.hpp"
-
-#include <algorithm>
 
 namespace attn::mpi {
 namespace {
@@ -79,7 +74,6 @@ void expect_fit(const T& x, const EncoderLayerWeights& shard, const EncoderOptio
 
 // ------------------------------------------------------------------------------------------------------ parts
 
-/// One rank's part of a layer.
 class LayerPart {
 public:
     /// @param options  with the joined mask
@@ -115,7 +109,6 @@ public:
 
     std::size_t ranks() const { return ranks_in(comm_); }
 
-    /// The sum over all ranks.
     template <Sequence T>
     T summed(T part, Traffic& traffic) const
     {
@@ -165,27 +158,18 @@ Term<T> divided(const Term<T>& tokens, const std::string& block, const std::opti
 
 /// Attends with this rank's heads, then uses its hidden units; adds the sums over the ranks.
 template <Sequence T>
-EncoderLayerOf<T> forward(const Term<T>& x, const LayerPart& layer, const EncoderLayerWeights& shard,
-                          const EncoderOptions& options, Traffic& traffic, const Trace& trace)
+T forward(const Term<T>& x, const LayerPart& layer, const EncoderLayerWeights& shard, const EncoderOptions& options,
+          Traffic& traffic, const Trace& trace)
 {
-    EncoderLayerOf<T> found;
-    const auto norm1 = [&](const Term<T>& y) {
-        found.inputs.norm1 = *y;
-        return layer_norm(y, shard.norm1, options.norm, trace.scope("norm1"));
-    };
-    const auto norm2 = [&](const Term<T>& y) {
-        found.inputs.norm2 = *y;
-        return layer_norm(y, shard.norm2, options.norm, trace.scope("norm2"));
-    };
+    const auto norm1 = [&](const Term<T>& y) { return layer_norm(y, shard.norm1, options.norm, trace.scope("norm1")); };
+    const auto norm2 = [&](const Term<T>& y) { return layer_norm(y, shard.norm2, options.norm, trace.scope("norm2")); };
     const auto attend = [&](const Term<T>& y) {
-        found.inputs.attention = *y;
         const auto part = [&](const Term<T>& z, const Trace& inside) { return layer.attention(z, inside); };
         return added_to(
             x, layer_function, "self_attn",
             divided(y, "self_attn", shard.self_attention.output->bias, part, layer, traffic, trace.scope("self_attn")));
     };
     const auto map = [&](const Term<T>& y) {
-        found.inputs.feed_forward = *y;
         const auto part = [&](const Term<T>& z, const Trace& inside) { return layer.network(z, inside); };
         return added_to(x, layer_function, "feed_forward",
                         divided(y, "feed_forward", shard.feed_forward.output.bias, part, layer, traffic,
@@ -193,131 +177,10 @@ EncoderLayerOf<T> forward(const Term<T>& x, const LayerPart& layer, const Encode
     };
     if (options.placement == NormPlacement::pre) {
         const Term attended = trace("residual1[(b,) n, d_model]", x + attend(norm1(x)));
-        found.output = T(trace("output[(b,) n, d_model]", attended + map(norm2(attended))));
-        return found;
+        return T(trace("output[(b,) n, d_model]", attended + map(norm2(attended))));
     }
     const Term attended = norm1(trace("residual1[(b,) n, d_model]", x + attend(x)));
-    found.output = T(trace.alias("output", norm2(trace("residual2[(b,) n, d_model]", attended + map(attended)))));
-    return found;
-}
-
-// -------------------------------------------------------------------------------------------------- gradients
-
-/// The gradients of a traced function of x, by its formulas.
-class Backward {
-public:
-    /// @param function  from a Trace to a value, whose step is `output`
-    template <Sequence T, class Function>
-    Backward(const Function& function, const T& grad_output)
-    {
-        Recorder recorder;
-        function(Trace(recorder));
-        recording_ = formula::gradients(recorder.recording(), {.of = "output", .seed = to_array(grad_output)});
-    }
-
-    /// Of an input; zeros where the output does not depend on it.
-    template <Traceable T>
-    T of(const std::string& input, const T& like) const
-    {
-        const auto found = std::ranges::find(recording_.steps, "grad." + input, &Step::path);
-        return found == recording_.steps.end() ? T(0 * like) : from_array<T>(found->value);
-    }
-
-    LinearWeights of(const std::string& map, const LinearWeights& like) const
-    {
-        LinearWeights found{of(map + "_weights", like.weight)};
-        if (like.bias)
-            found.bias = of(map + "_bias", *like.bias);
-        return found;
-    }
-
-private:
-    Recording recording_;
-};
-
-/// The gradient of a bias that is added to every token.
-template <Sequence T>
-std::optional<Vector> summed_over_tokens(const std::optional<Vector>& bias, const T& grad)
-{
-    if (!bias)
-        return std::nullopt;
-    Vector sum = 0 * *bias;
-    std::size_t at = 0;
-    for (const double number : grad)
-        sum(at++ % sum.size()) += number;
-    return sum;
-}
-
-/// Back through a norm, whose own gradients are written.
-template <Sequence T>
-T back_through_norm(const T& x, const LayerNormWeights& weights, const LayerNormOptions& options, const T& grad,
-                    LayerNormWeights& found)
-{
-    const Backward back([&](const Trace& trace) { static_cast<void>(layer_norm(x, weights, options, trace)); }, grad);
-    found.gain = back.of("gain", weights.gain);
-    if (weights.bias)
-        found.bias = back.of("bias", *weights.bias);
-    return back.of("x", x);
-}
-
-/// Back through a block: x + part(norm(x)), or norm(x + part(x)).
-/// @param norm  from the gradient of its output to that of its input
-/// @param part  the same, summed over all ranks
-template <Sequence T, class Norm, class Part>
-T back_through_block(const T& grad, bool is_pre, const Norm& norm, const Part& part)
-{
-    if (is_pre)
-        return grad + norm(part(grad));
-    const T of_sum = norm(grad);
-    return of_sum + part(of_sum);
-}
-
-/// Back through this rank's part of the network, whose own gradients are written; summed over all ranks.
-template <Sequence T>
-T back_through_network(const T& x, const LayerPart& layer, const FeedForwardWeights& weights, const T& grad,
-                       FeedForwardWeights& found, Traffic& traffic)
-{
-    const Backward back([&](const Trace& trace) { static_cast<void>(layer.network(x, trace)); }, grad);
-    found = {back.of("hidden", weights.hidden),
-             {back.of("output_weights", weights.output.weight), summed_over_tokens(weights.output.bias, grad)}};
-    return layer.summed(back.of("x", x), traffic);
-}
-
-/// The same for self-attention.
-template <Sequence T>
-T back_through_attention(const T& x, const LayerPart& layer, const MultiHeadWeights& weights, const T& grad,
-                         MultiHeadWeights& found, Traffic& traffic)
-{
-    const Backward back([&](const Trace& trace) { static_cast<void>(layer.attention(x, trace)); }, grad);
-    found = {back.of("query", weights.query), back.of("key", weights.key), back.of("value", weights.value),
-             LinearWeights{back.of("output_weights", weights.output->weight),
-                           summed_over_tokens(weights.output->bias, grad)}};
-    return layer.summed(back.of("x", x), traffic);
-}
-
-/// Back through the feed-forward network, then through self-attention.
-template <Sequence T>
-EncoderLayerGradients<T> backward(const EncoderLayerInputs<T>& inputs, const LayerPart& layer,
-                                  const EncoderLayerWeights& shard, const EncoderOptions& options, const T& grad_output,
-                                  Traffic& traffic)
-{
-    EncoderLayerGradients<T> found{grad_output, shard};
-    EncoderLayerWeights& weights = found.weights;
-    const bool is_pre = options.placement == NormPlacement::pre;
-    const auto norm = [&](const T& x, const LayerNormWeights& given, LayerNormWeights& of_norm) {
-        return [&](const T& grad) { return back_through_norm(x, given, options.norm, grad, of_norm); };
-    };
-    const auto network = [&](const T& grad) {
-        return back_through_network(inputs.feed_forward, layer, shard.feed_forward, grad, weights.feed_forward,
-                                    traffic);
-    };
-    const auto attention = [&](const T& grad) {
-        return back_through_attention(inputs.attention, layer, shard.self_attention, grad, weights.self_attention,
-                                      traffic);
-    };
-    const T between = back_through_block(grad_output, is_pre, norm(inputs.norm2, shard.norm2, weights.norm2), network);
-    found.x = back_through_block(between, is_pre, norm(inputs.norm1, shard.norm1, weights.norm1), attention);
-    return found;
+    return T(trace.alias("output", norm2(trace("residual2[(b,) n, d_model]", attended + map(attended)))));
 }
 
 } // namespace
@@ -346,16 +209,15 @@ EncoderLayerWeights encoder_layer_shard(const EncoderLayerWeights& weights, std:
 }
 
 template <Sequence T>
-EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& tokens, const EncoderLayerWeights& shard,
-                                                const EncoderOptions& given, MPI_Comm comm, Traffic* traffic,
-                                                const Trace& caller)
+T tensor_parallel_encoder_layer(const T& tokens, const EncoderLayerWeights& shard, const EncoderOptions& given,
+                                MPI_Comm comm, Traffic* traffic, const Trace& caller)
 {
     const std::size_t rank = rank_in(comm), ranks = ranks_in(comm);
     agree(comm, layer_function, facts_of(tokens, given), [&] {
         expect_fit(tokens, shard, given, even_part(given.attention.heads, ranks, rank));
         static_cast<void>(with_joined_mask(tokens, given, Trace()));
     });
-    EncoderLayerOf<T> found;
+    T output;
     abort_on_error(comm, layer_function, [&] {
         const Trace named = caller.observing().module(layer_function, [&] {
             return StepOptions{{"ranks", std::to_string(ranks)}, {"heads", std::to_string(given.attention.heads)}};
@@ -364,35 +226,11 @@ EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& tokens, const EncoderLa
         const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
         const EncoderOptions options = with_joined_mask(x, given, trace);
         Traffic counted;
-        found = forward(x, LayerPart(shard, options, comm), shard, options, counted, trace);
+        output = forward(x, LayerPart(shard, options, comm), shard, options, counted, trace);
         if (traffic != nullptr)
             *traffic = counted;
     });
-    return found;
-}
-
-template <Sequence T>
-EncoderLayerGradients<T> tensor_parallel_encoder_layer_backward(const EncoderLayerInputs<T>& inputs,
-                                                                const EncoderLayerWeights& shard,
-                                                                const EncoderOptions& given, const T& grad_output,
-                                                                MPI_Comm comm, Traffic* traffic)
-{
-    constexpr std::string_view function = "mpi::tensor_parallel_encoder_layer_backward";
-    agree(comm, function, facts_of(grad_output, given), [&] {
-        expect_fit(inputs.attention, shard, given, even_part(given.attention.heads, ranks_in(comm), rank_in(comm)));
-        if (shape_of(grad_output) != shape_of(inputs.attention))
-            throw ShapeError("grad_output " + to_string(shape_of(grad_output)) + " and x " +
-                             to_string(shape_of(inputs.attention)) + " must have the same shape");
-    });
-    EncoderLayerGradients<T> found;
-    abort_on_error(comm, function, [&] {
-        const EncoderOptions options = with_joined_mask(grad_output, given, Trace());
-        Traffic counted;
-        found = backward(inputs, LayerPart(shard, options, comm), shard, options, grad_output, counted);
-        if (traffic != nullptr)
-            *traffic = counted;
-    });
-    return found;
+    return output;
 }
 
 Traffic predicted_tensor_parallel_traffic(std::size_t tokens, std::size_t d_model, std::size_t ranks)
@@ -403,7 +241,5 @@ Traffic predicted_tensor_parallel_traffic(std::size_t tokens, std::size_t d_mode
 
 template decltype(tensor_parallel_encoder_layer<Matrix>) tensor_parallel_encoder_layer<Matrix>;
 template decltype(tensor_parallel_encoder_layer<Tensor3>) tensor_parallel_encoder_layer<Tensor3>;
-template decltype(tensor_parallel_encoder_layer_backward<Matrix>) tensor_parallel_encoder_layer_backward<Matrix>;
-template decltype(tensor_parallel_encoder_layer_backward<Tensor3>) tensor_parallel_encoder_layer_backward<Tensor3>;
 
 } // namespace attn::mpi

@@ -5,7 +5,6 @@
 #include "attn/core/trace.hpp"
 #include "attn/engines/fast/record.hpp"
 
-#include <optional>
 #include <string>
 
 namespace attn::mpi {

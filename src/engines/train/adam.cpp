@@ -10,7 +10,6 @@
 namespace attn::train {
 namespace {
 
-/// The constants of one step.
 template <class Number>
 struct Constants {
     Constants(const AdamOptions& options, const AdamFactors& factors)

@@ -1,6 +1,5 @@
 #include "attn/engines/train/audit.hpp"
 
-#include "attn/core/error.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
 

@@ -143,7 +143,6 @@ struct Layer {
     }
 };
 
-/// Embedded words with their positions.
 template <class Number>
 void embed(const GptBlock& block, const GptSizes& sizes, const GptMaps<const Number>& maps, const BasicView<Number>& x)
 {

@@ -6,7 +6,6 @@
 #include "attn/reference/ops/float_product.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -31,7 +30,6 @@ struct GptLayerMaps {
     Pair<Number> norm1, query, key, value, output, norm2, hidden, back;
 };
 
-/// The weights, or their gradients.
 template <class Number>
 struct GptMaps {
     BasicView<Number> words, positions;
@@ -39,7 +37,6 @@ struct GptMaps {
     Pair<Number> norm;
 };
 
-/// Finds them in a buffer.
 template <class Number>
 GptMaps<Number> gpt_maps_in(Number* numbers, const ParameterTable& table, std::size_t layers)
 {
@@ -87,7 +84,6 @@ struct GptBlock {
     std::size_t length(std::size_t text) const { return begins[text + 1] - begins[text]; }
 };
 
-/// How the loss of a block is computed.
 struct GptLoss {
     double smoothing = 0; ///< of labels
     double share = 1;     ///< factor of the gradients

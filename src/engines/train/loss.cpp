@@ -39,7 +39,6 @@ void each_row(T& logits, const F& f)
         f(logits.data() + row * width, row);
 }
 
-/// Logits less the largest of their row.
 template <Sequence T>
 T shift(T logits)
 {

@@ -117,7 +117,6 @@ void expect_biases(const BlockWeights& weights, const Settings& settings, const 
     }
 }
 
-/// Whether a layer has experts, and how many.
 void expect_experts(const NetworkWeights& network, const Settings& settings, std::size_t i, const std::string& layer)
 {
     const auto* mixture = std::get_if<ExpertsWeights>(&network);

@@ -33,7 +33,6 @@ std::string shown(const Json& value)
                      longest);
 }
 
-/// A member that is there and not null.
 const Json* find(const Json& object, std::string_view name)
 {
     const auto found = object.find(std::string(name));

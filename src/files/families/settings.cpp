@@ -67,7 +67,6 @@ void read(const Json& value, std::vector<Entry>& target, Least... least)
         read(entry, target.emplace_back(), least...);
 }
 
-/// An enumerator by its name.
 template <class Enum>
 requires std::is_enum_v<Enum>
 void read(const Json& value, Enum& target)

@@ -127,7 +127,6 @@ struct Settings {
 /// @throws std::logic_error where there is no such setting: a family's file is wrong
 void set(Settings& settings, const std::string& name, const Json& value);
 
-/// Whether a layer is a gated DeltaNet.
 bool is_linear(const Settings& settings, std::size_t layer);
 
 /// Whether the network of a layer is a mixture of experts.

@@ -18,7 +18,6 @@ struct Rows {
     std::size_t first, count;
 };
 
-/// A map of a packed tensor.
 struct Part {
     std::string name; ///< "query"
     std::vector<Rows> rows;

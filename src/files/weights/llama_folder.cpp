@@ -20,7 +20,6 @@ constexpr std::string_view whole = "expected a folder with config.json, one .npz
                                    "vocabulary tok*.json, such as the model stories260K, which Andrej Karpathy "
                                    "published with llama2.c";
 
-/// The only file of a folder that is right.
 template <class IsRight>
 std::filesystem::path only_file(const std::filesystem::path& folder, std::string_view what, const IsRight& is_right)
 {

@@ -67,7 +67,6 @@ public:
 
     bool is_drawn(std::size_t step) const { return is_needed_[step] && is_in_scope(step); }
 
-    /// The steps in the formula of one, each once.
     const Numbers& of(std::size_t step) const { return used_[step]; }
 
 private:
@@ -133,7 +132,6 @@ Opened chosen_depth(const Recording& recording, std::string_view scope, const Nu
     return opened;
 }
 
-/// Makes boxes, frames and edges of steps.
 class Folding {
 public:
     Folding(Dataflow& dataflow, const Opened& opened)

@@ -4,8 +4,6 @@
 
 #include "attn/show/console.hpp"
 
-#include <algorithm>
-
 namespace attn::show {
 namespace {
 

@@ -41,7 +41,6 @@ std::string shown(const std::vector<std::string>& lines)
     return "\"" + text + "\"";
 }
 
-/// Writes a dataflow as DOT.
 class DotWriter {
 public:
     DotWriter(const Dataflow& dataflow, const DrawOptions& options)

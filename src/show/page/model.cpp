@@ -9,7 +9,6 @@
 #include <map>
 #include <set>
 #include <string_view>
-#include <utility>
 
 namespace attn::show {
 namespace {
@@ -75,7 +74,6 @@ Json difference(const Array& first, const Array& second)
     return {{"kind", kind}, {"largest", exact_text(largest)}, {"at", index_at(at, first.shape)}};
 }
 
-/// A step that both runs have.
 Json compared(std::deque<ShownRun>& runs, std::size_t ours, std::size_t theirs)
 {
     const Array& first = runs[0].value(ours);

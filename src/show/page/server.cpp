@@ -18,7 +18,6 @@
 namespace attn::show {
 namespace {
 
-/// A request that the page does not make.
 class BadRequest : public Error {
     using Error::Error;
 };
@@ -37,7 +36,6 @@ std::size_t number_in(const HttpRequest& request, std::string_view name, std::si
 
 HttpAnswer refusal(int status, const std::string& why) { return {status, "text/plain; charset=utf-8", why + "\n"}; }
 
-/// 128 random bits, in hexadecimal digits.
 std::string random_key()
 {
     std::random_device device;

@@ -26,7 +26,7 @@ namespace attn::mpi {
 ///                 query of this rank, and a column per key of the whole sequence, in the order of tokens
 /// @param context  (b, h, n of this rank, d_v), is written; 0 for a query that can attend to nothing
 /// @param sums     are written where they are given: m and l over all keys, (b, h, n of this rank)
-/// @param comm     the ranks, as many as the layout has; tags 1701 and 1702 are used
+/// @param comm     the ranks, as many as the layout has; tag 1701 is used
 /// @param traffic  is written where it is given: per hop, the bytes that this rank sends
 /// @param trace    of this rank; all steps are in the scope `rank.R` of its number:
 ///

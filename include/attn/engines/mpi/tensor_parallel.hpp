@@ -20,19 +20,6 @@ namespace attn::mpi {
 EncoderLayerWeights encoder_layer_shard(const EncoderLayerWeights& weights, std::size_t heads, std::size_t ranks,
                                         std::size_t rank);
 
-/// The inputs of a layer's parts: the gradients take them.
-template <Sequence T>
-struct EncoderLayerInputs {
-    T attention, norm1, feed_forward, norm2;
-};
-
-/// What an encoder layer gives.
-template <Sequence T>
-struct EncoderLayerOf {
-    T output; ///< ((b,) n, d_model), the same on all ranks
-    EncoderLayerInputs<T> inputs;
-};
-
 /// An encoder layer whose heads and hidden units are divided among ranks, in double: tensor parallelism.
 ///
 /// Every rank holds all tokens. It computes attention with its heads and maps their contexts by its rows of the output
@@ -58,37 +45,15 @@ struct EncoderLayerOf {
 ///
 ///                 and the same for feed_forward. Without a bias, output is another name of sum; the part of a rank
 ///                 without heads is `0 * x`.
+/// @return ((b,) n, d_model), the same on all ranks
 /// @throws ShapeError where shapes don't fit, or differ between ranks: on every rank, before anything is sent
 /// @throws Error      where positions are asked for: rotary, ALiBi
 /// @see Shoeybi et al. 2019, Megatron-LM, section 3
 template <Sequence T>
-EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& x, const EncoderLayerWeights& shard,
-                                                const EncoderOptions& options, MPI_Comm comm,
-                                                Traffic* traffic = nullptr, const Trace& trace = {});
+T tensor_parallel_encoder_layer(const T& x, const EncoderLayerWeights& shard, const EncoderOptions& options,
+                                MPI_Comm comm, Traffic* traffic = nullptr, const Trace& trace = {});
 
-/// The gradients of an encoder layer.
-template <Sequence T>
-struct EncoderLayerGradients {
-    T x;                         ///< ((b,) n, d_model), the same on all ranks
-    EncoderLayerWeights weights; ///< of the rank's part of the weights
-};
-
-/// Gradients of tensor_parallel_encoder_layer(), in double.
-///
-/// The gradient of each block's tokens is the sum over the ranks of what their parts contribute: these two sums are all
-/// that ranks exchange. A part's own gradients are those of its formulas, see formula::gradients(): each part is traced again,
-/// from its input, so that its backward pass is the one that is verified everywhere else.
-/// @param inputs       what the layer returned
-/// @param shard        as it had it, and the next two
-/// @param grad_output  ((b,) n, d_model), the same on all ranks
-/// @throws ShapeError, Error as above
-template <Sequence T>
-EncoderLayerGradients<T> tensor_parallel_encoder_layer_backward(const EncoderLayerInputs<T>& inputs,
-                                                                const EncoderLayerWeights& shard,
-                                                                const EncoderOptions& options, const T& grad_output,
-                                                                MPI_Comm comm, Traffic* traffic = nullptr);
-
-/// What a rank gives to the two sums of a layer, forward or backward: 8 b n d_model bytes each; nothing with one rank.
+/// What a rank gives to the two sums of a layer: 8 b n d_model bytes each; nothing with one rank.
 /// @param tokens  b n
 Traffic predicted_tensor_parallel_traffic(std::size_t tokens, std::size_t d_model, std::size_t ranks);
 

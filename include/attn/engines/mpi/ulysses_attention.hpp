@@ -7,8 +7,6 @@
 
 #include <mpi.h>
 
-#include <vector>
-
 namespace attn::mpi {
 
 /// The heads that one rank computes for the whole sequence: [first, first + count), with the key/value heads that serve
@@ -22,15 +20,6 @@ struct HeadShare {
 /// first ones taking one more. With fewer, the ranks are divided evenly among them, and the query heads of each among
 /// its ranks. With more ranks than heads, some have none.
 HeadShare head_share(const AttentionShape& shape, std::size_t ranks, std::size_t rank);
-
-/// What a rank has of its heads after ulysses_attention(): the gradients take it.
-struct UlyssesHeads {
-    HeadShare share = {};
-    AttentionShape shape = {};                               ///< of all heads
-    std::vector<float> queries = {}, keys = {}, values = {}; ///< of the share's heads, and all tokens, (b, heads, n, d)
-    std::vector<float> context = {};                         ///< (b, heads, n, d_v)
-    std::vector<float> largest = {}, sum = {};               ///< m and l, (b, heads, n)
-};
 
 /// Self-attention to a sequence whose tokens are divided among ranks, in float32: DeepSpeed-Ulysses.
 ///
@@ -62,44 +51,22 @@ struct UlyssesHeads {
 ///
 ///                 A rank without heads has no `heads`, one without tokens no other steps. gather_recording() puts all
 ///                 ranks' steps into one trace.
-/// @return what ulysses_attention_backward() needs
 /// @throws ShapeError where shapes don't fit, or differ between ranks: on every rank, before anything is sent
 /// @throws Error      where the layout is not for as many ranks or lacks a token; on every rank
 /// @see Jacobs et al. 2023, DeepSpeed Ulysses, section 3.1
-UlyssesHeads ulysses_attention(const fast::HeadRows<const float>& queries, const fast::HeadRows<const float>& keys,
-                               const fast::HeadRows<const float>& values, const Layout& layout,
-                               const fast::Scoring& scoring, const fast::HeadRows<float>& context, MPI_Comm comm,
-                               Traffic* traffic = nullptr, const Trace& trace = {});
-
-/// Gradients of ulysses_attention(), in float32: by one exchange each rank gets the gradient of its heads' contexts, by
-/// a second one the gradients of its tokens' queries, keys and values. Where several ranks have query heads of one
-/// key/value head, what they contribute is added in the order of the ranks.
-/// @param heads         what ulysses_attention() returned
-/// @param layout        as it had it
-/// @param scoring       as it had it
-/// @param grad_context  (b, h, n of this rank, d_v): the gradient of the context
-/// @param grad_queries  (b, h, n of this rank, d_k), is written
-/// @param grad_keys     (b, g, n of this rank, d_k), is written
-/// @param grad_values   (b, g, n of this rank, d_v), is written
-/// @param traffic       is written where it is given
-/// @throws ShapeError, Error as above
-void ulysses_attention_backward(const UlyssesHeads& heads, const Layout& layout, const fast::Scoring& scoring,
-                                const fast::HeadRows<const float>& grad_context,
-                                const fast::HeadRows<float>& grad_queries, const fast::HeadRows<float>& grad_keys,
-                                const fast::HeadRows<float>& grad_values, MPI_Comm comm, Traffic* traffic = nullptr);
+void ulysses_attention(const fast::HeadRows<const float>& queries, const fast::HeadRows<const float>& keys,
+                       const fast::HeadRows<const float>& values, const Layout& layout, const fast::Scoring& scoring,
+                       const fast::HeadRows<float>& context, MPI_Comm comm, Traffic* traffic = nullptr,
+                       const Trace& trace = {});
 
 /// What ulysses_attention() sends. To rank s with h_s heads of g_s groups rank r sends 4 b n_r (h_s d_k + g_s (d_k +
 /// d_v)) bytes in the first exchange, and 4 b n_s h_r d_v in the second.
 Traffic predicted_ulysses_traffic(const Layout& layout, const AttentionShape& shape, std::size_t rank);
 
-/// What ulysses_attention_backward() sends: to rank s, 4 b n_r h_s d_v bytes in the first exchange, and
-/// 4 b n_s (h_r d_k + g_r (d_k + d_v)) in the second.
-Traffic predicted_ulysses_backward_traffic(const Layout& layout, const AttentionShape& shape, std::size_t rank);
-
 /// The most bytes that ulysses_attention() itself allocates for numbers on a rank, without a listener.
 ///
-/// In numbers of 4 bytes, with n tokens in all: what it returns, b n (h_r (d_k + d_v + 2) + g_r (d_k + d_v)); and what
-/// one exchange sends and gets, the part for itself included, the larger of
+/// In numbers of 4 bytes, with n tokens in all: its heads, b n (h_r + g_r) (d_k + d_v); and what one
+/// exchange sends and gets, the part for itself included, the larger of
 /// b n_r sum over s of (h_s d_k + g_s (d_k + d_v)) + b n (h_r d_k + g_r (d_k + d_v)) and b n h_r d_v + b n_r h d_v.
 std::size_t predicted_ulysses_memory(const Layout& layout, const AttentionShape& shape, std::size_t rank);
 
