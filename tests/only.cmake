@@ -1,7 +1,7 @@
 # attn_tests of the files in ATTN_ONLY_TESTS ("reference/layers/encoder.cpp"), and of what these need: helpers below tests/, the
 # rooms of src/ that they include, and the programs that they run.
 
-# A helper's header is defined by the source of its name, or by those that it names: "// in reference/layers/golden.cpp".
+# A helper's header is defined by the source of its name.
 list(TRANSFORM ATTN_ONLY_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE to_read)
 set(read)
 while(to_read)
@@ -9,9 +9,8 @@ while(to_read)
     list(APPEND read ${file})
     cmake_path(GET file PARENT_PATH folder)
     file(STRINGS ${file} includes REGEX "^#include \".*\\.hpp\"")
-    file(STRINGS ${file} defined_in REGEX "// in [a-z_/]+\\.cpp$")
-    foreach(line ${includes} ${defined_in})
-        string(REGEX REPLACE ".*(\"| in )(.*)\\.[ch]pp.*" "\\2" name "${line}")
+    foreach(line ${includes})
+        string(REGEX REPLACE ".*\"(.*)\\.hpp.*" "\\1" name "${line}")
         foreach(found ${folder}/${name}.hpp ${folder}/${name}.cpp ${CMAKE_CURRENT_SOURCE_DIR}/${name}.hpp
                       ${CMAKE_CURRENT_SOURCE_DIR}/${name}.cpp)
             cmake_path(NORMAL_PATH found)

@@ -2,6 +2,7 @@
 
 #include "reference/layers/decoder_examples.hpp"
 #include "program.hpp"
+#include "run_module.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
@@ -15,25 +16,16 @@
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/files/weights/transformer.hpp"
 #include "attn/formula/scope.hpp"
-#include "src/cli/modules/module.hpp"
 
 #include <sstream>
 
 /// attn run, as a user runs it: arrays in a file, weights in another, a module, its flags.
 namespace attn::test {
 
-using Words = std::vector<std::string>;
-
 inline Words operator+(Words left, const Words& right)
 {
     left.insert(left.end(), right.begin(), right.end());
     return left;
-}
-
-inline Words words_of(const std::string& text)
-{
-    std::istringstream stream(text);
-    return {std::istream_iterator<std::string>(stream), {}};
 }
 
 inline Array booleans(const Shape& shape, std::vector<double> values)
@@ -334,14 +326,6 @@ inline Example example_of(const std::string& module)
         if (example.module == module)
             return example;
     throw std::out_of_range(module);
-}
-
-inline cli::Module module_of(const std::string& name)
-{
-    for (const cli::Module& module : cli::modules())
-        if (module.name == name)
-            return module;
-    throw std::out_of_range(name);
 }
 
 } // namespace attn::test
