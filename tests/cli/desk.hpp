@@ -146,6 +146,16 @@ inline MultiHeadWeights heads_of_four()
     return random_heads(numbers, {4, 4, 4, 4, 4});
 }
 
+/// The same with norms of queries and keys.
+inline MultiHeadWeights heads_with_norms()
+{
+    Numbers numbers(18);
+    MultiHeadWeights weights = heads_of_four();
+    weights.query_norm = RmsNormWeights{numbers.vector(4)}; // of all heads
+    weights.key_norm = RmsNormWeights{numbers.vector(4)};
+    return weights;
+}
+
 inline files::NamedArrays queries_keys_values(std::size_t n = 2, std::size_t m = 3)
 {
     Numbers numbers(3);
@@ -280,7 +290,7 @@ inline std::vector<Example> examples()
     const files::NamedArrays x{{"x", to_array(tokens())}};
     const Words heads{"--heads", "2"};
     return {{"attention", {}, queries_keys_values(), {}},
-            {"multi-head-attention", heads, x, files::state_dict(heads_of_four())},
+            {"multi-head-attention", heads, x, files::state_dict(heads_with_norms())},
             {"latent-attention", heads, x, files::state_dict(small_latent_attention())},
             {"gated-delta-net", {}, x, files::state_dict(small_delta_net())},
             {"feed-forward", {}, x, files::state_dict(random_feed_forward(numbers, 4, 3))},
