@@ -5,7 +5,6 @@
 #include "masked.hpp"
 #include "test.hpp"
 
-
 using namespace attn;
 using namespace attn::test;
 
