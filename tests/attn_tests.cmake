@@ -18,10 +18,10 @@ function(add_attn_tests)
     target_precompile_headers(attn_tests PRIVATE test.hpp ${PROJECT_SOURCE_DIR}/include/attn/core/trace.hpp)
     set_source_files_properties(main.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
 
-    # Where files are compiled together, those of a folder are: their names differ. Lists of steps and goldens, and the
-    # cases that they are made of, have the same names everywhere, and are compiled alone.
+    # Where files are compiled together, those of a folder are: their names differ. Lists of steps and readers of goldens have
+    # the same names everywhere, and are compiled alone.
     set_target_properties(attn_tests PROPERTIES UNITY_BUILD_MODE GROUP)
-    list(FILTER ARGN EXCLUDE REGEX "(steps|golden)\\.cpp$")
+    list(FILTER ARGN EXCLUDE REGEX "(steps|golden|golden_cases)\\.cpp$")
     foreach(file ${ARGN})
         cmake_path(GET file PARENT_PATH folder)
         string(MAKE_C_IDENTIFIER "in_${folder}" folder)

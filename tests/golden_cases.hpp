@@ -2,36 +2,25 @@
 
 #include "golden.hpp"
 
+#include "attn/core/trace.hpp"
+#include "attn/files/npz.hpp"
+
+#include <string>
 #include <vector>
 
-/// The cases of each golden, which the golden's test makes.
+/// A case of a golden: what `attn run` is given, and every step that PyTorch or NumPy computed of it; see tests/golden/case.py.
+struct GoldenCase {
+    std::string name;         ///< "encoder_layer.pre.gelu.batch.both"
+    std::string command = {}; ///< a module of `attn run` and its flags; empty where none computes it
+    attn::files::NamedArrays input = {}, weights = {};
+    Golden steps = {};                       ///< those that are inputs first
+    attn::files::NamedArrays gradients = {}; ///< `seed`, and `grad.NAME` of the sum of all numbers of output times seed
 
-/// 5 attention functions, 4 sizes, 4 masks; see tests/golden/generate.py.
-std::vector<GoldenCase> attention_cases();
+    void run(const attn::Trace& trace) const; ///< as `attn run` does
+};
 
-/// Multi-head attention, encoder layers and encoders; see tests/golden/layers.py.
-std::vector<GoldenCase> layer_cases();
+/// The cases of tests/golden/NAME.npz, in its order.
+std::vector<GoldenCase> golden_cases(const std::string& golden);
 
-/// Decoder layers and whole Transformers; see tests/golden/decoder.py.
-std::vector<GoldenCase> decoder_cases();
-
-/// The positions, which stand in no module of PyTorch's.
-std::vector<GoldenCase> position_cases();
-
-/// Restricted attention and talking heads; see tests/golden/restricted.py.
-std::vector<GoldenCase> restricted_cases();
-
-/// Attention with sinks; see tests/golden/sinks.py.
-std::vector<GoldenCase> sinks_cases();
-
-/// Mixtures of experts; see tests/golden/experts.py.
-std::vector<GoldenCase> experts_cases();
-
-/// Multi-head latent attention; see tests/golden/latent_attention.py.
-std::vector<GoldenCase> latent_attention_cases();
-
-/// Gated attention; see tests/golden/gated_attention.py.
-std::vector<GoldenCase> gated_attention_cases();
-
-/// Gated DeltaNet; see tests/golden/gated_delta_net.py.
-std::vector<GoldenCase> gated_delta_net_cases();
+/// The cases of several goldens that modules of `attn run` compute.
+std::vector<GoldenCase> module_cases(const std::vector<std::string>& goldens);

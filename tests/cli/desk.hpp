@@ -2,6 +2,7 @@
 
 #include "reference/layers/decoder_examples.hpp"
 #include "program.hpp"
+#include "run_module.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
@@ -15,25 +16,16 @@
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/files/weights/transformer.hpp"
 #include "attn/formula/scope.hpp"
-#include "src/cli/modules/module.hpp"
 
 #include <sstream>
 
 /// attn run, as a user runs it: arrays in a file, weights in another, a module, its flags.
 namespace attn::test {
 
-using Words = std::vector<std::string>;
-
 inline Words operator+(Words left, const Words& right)
 {
     left.insert(left.end(), right.begin(), right.end());
     return left;
-}
-
-inline Words words_of(const std::string& text)
-{
-    std::istringstream stream(text);
-    return {std::istream_iterator<std::string>(stream), {}};
 }
 
 inline Array booleans(const Shape& shape, std::vector<double> values)
@@ -152,6 +144,16 @@ inline MultiHeadWeights heads_of_four()
 {
     Numbers numbers(2);
     return random_heads(numbers, {4, 4, 4, 4, 4});
+}
+
+/// The same with norms of queries and keys.
+inline MultiHeadWeights heads_with_norms()
+{
+    Numbers numbers(18);
+    MultiHeadWeights weights = heads_of_four();
+    weights.query_norm = RmsNormWeights{numbers.vector(4)}; // of all heads
+    weights.key_norm = RmsNormWeights{numbers.vector(4)};
+    return weights;
 }
 
 inline files::NamedArrays queries_keys_values(std::size_t n = 2, std::size_t m = 3)
@@ -288,7 +290,7 @@ inline std::vector<Example> examples()
     const files::NamedArrays x{{"x", to_array(tokens())}};
     const Words heads{"--heads", "2"};
     return {{"attention", {}, queries_keys_values(), {}},
-            {"multi-head-attention", heads, x, files::state_dict(heads_of_four())},
+            {"multi-head-attention", heads, x, files::state_dict(heads_with_norms())},
             {"latent-attention", heads, x, files::state_dict(small_latent_attention())},
             {"gated-delta-net", {}, x, files::state_dict(small_delta_net())},
             {"feed-forward", {}, x, files::state_dict(random_feed_forward(numbers, 4, 3))},
@@ -334,14 +336,6 @@ inline Example example_of(const std::string& module)
         if (example.module == module)
             return example;
     throw std::out_of_range(module);
-}
-
-inline cli::Module module_of(const std::string& name)
-{
-    for (const cli::Module& module : cli::modules())
-        if (module.name == name)
-            return module;
-    throw std::out_of_range(name);
 }
 
 } // namespace attn::test

@@ -1,13 +1,9 @@
 // attn run llama and attn run keras-attention, as a user runs them.
 
-#include "reference/layers/examples.hpp"
-#include "program.hpp"
-#include "temporary_folder.hpp"
-#include "test.hpp"
+#include "cli/desk.hpp"
 #include "files/weights/renamed.hpp"
 
 #include "attn/files/trace_file.hpp"
-#include "attn/files/weights/attention_variants.hpp"
 #include "attn/files/weights/llama.hpp"
 #include "attn/files/weights/state_dict.hpp"
 
@@ -185,39 +181,14 @@ TEST_CASE("attn run llama says which weights and ids do not fit, and in which fi
                                                        ContainsSubstring("tok_embeddings.weight"));
 }
 
-TEST_CASE("attn run keras-attention takes memories and masks, and refuses masks that are none", "[cli][run][keras]")
+TEST_CASE("attn run keras-attention refuses masks that are none", "[cli][run][keras]")
 {
-    Numbers numbers(2);
-    const Matrix x = numbers.matrix(3, 4), memory = numbers.matrix(2, 5), value_memory = numbers.matrix(2, 3);
-    const KerasAttentionWeights weights{numbers.matrix(4, 4), numbers.matrix(5, 4), numbers.matrix(3, 2)};
-    const TemporaryFolder folder;
-    write_weights(folder / "w.npz", {{"query_weights", to_array(weights.query)},
-                                     {"key_weights", to_array(weights.key)},
-                                     {"value_weights", to_array(weights.value)}});
-    const auto run_keras = [&](const Array& value_mask, const std::vector<std::string>& flags) {
-        write_npz(folder / "in.npz", {{},
-                                      {{"x", to_array(x)},
-                                       {"memory", to_array(memory)},
-                                       {"value_memory", to_array(value_memory)},
-                                       {"value_mask", value_mask},
-                                       {"query_mask", {{3}, {1, 1, 0}, ElementType::boolean}}},
-                                      {}});
-        std::vector<std::string> words{
-            "attn",    "run", "keras-attention", "--input",        folder / "in.npz", "--weights", folder / "w.npz",
-            "--heads", "2",   "--trace",         folder / "t.npz", "--quiet"};
-        words.insert(words.end(), flags.begin(), flags.end());
-        return run(words);
+    const NamedArrays given{{"x", to_array(tokens())}, {"memory", to_array(memory_tokens())}};
+    const auto refusal = [&](const Array& value_mask) {
+        return Desk(with(given, "value_mask", value_mask), keras_weights())
+            .refusal("keras-attention", {"--heads", "2"});
     };
-    REQUIRE(run_keras({{2}, {1, 0}}, {"--mask-right", "--penalty", "1e12"}).code == 0);
-    CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
-    CHECK(identical(read_trace(folder / "t.npz").steps.back().value,
-                    to_array(keras_attention(x, memory, value_memory, KerasMasks{Vector{1, 0}, Vector{1, 1, 0}},
-                                             weights, {.heads = 2, .mask_right = true, .penalty = 1e12})
-                                 .output)));
-    const Ended halved = run_keras({{2}, {1, 0.5}}, {});
-    CHECK(halved.code == 2);
-    CHECK_THAT(halved.errors, ContainsSubstring("value_mask[1] is 0.5, expected 1 for a token, 0 for padding"));
-    const Ended longer = run_keras({{3}, {1, 1, 1}}, {});
-    CHECK(longer.code == 2);
-    CHECK_THAT(longer.errors, ContainsSubstring("value mask (3,) and memory (2, 5) must agree in m"));
+    CHECK_THAT(refusal({{5}, {1, 1, 1, 1, 0.5}}),
+               ContainsSubstring("value_mask[4] is 0.5, expected 1 for a token, 0 for padding"));
+    CHECK_THAT(refusal({{3}, {1, 1, 1}}), ContainsSubstring("value mask (3,) and memory (5, 4) must agree in m"));
 }

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 import layers
 import small_model
+from case import within
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "oracle"))
@@ -29,10 +30,6 @@ TARGET = [[1, 6, 2], [2, 7, 1], [2, 6, 1]]
 
 def tensor(numbers):
     return torch.tensor(numbers, dtype=torch.float64)
-
-
-def within(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
 
 
 def attend(given):

@@ -3,8 +3,8 @@
 Each case is an nn.TransformerDecoderLayer or an nn.Transformer with fixed weights, computed once more by PyTorch's own
 operations, a step at a time, in the order of the traces. The steps have to end in what the module itself gives.
 
-The names are FUNCTION.PLACEMENT.ACTIVATION.INPUT.MASK.STEP: decoder_layer.pre.gelu.batch.both.cross_attn.head.0.scores.
-MASK is all, causal, padding (of the memory, and of the target), both, or given (a mask of pairs for each of the two).
+The cases are called FUNCTION.PLACEMENT.ACTIVATION.INPUT.MASK: decoder_layer.pre.gelu.batch.both. MASK is all, causal, padding (of
+the memory, and of the target), both, or given (a mask of pairs for each of the two). See case.py for what a case is.
 """
 
 import json
@@ -17,7 +17,8 @@ import torch
 from torch import nn
 
 import layers
-from layers import Masking, expect, inside, numbers, outputs, sizes_of, with_numbers, within
+from case import case, flags, within
+from layers import Masking, expect, inside, layer_flags, numbers, outputs, sizes_of, with_numbers
 
 HERE = Path(__file__).resolve().parent
 TRANSLATOR = HERE.parents[1] / "lessons" / "translator"
@@ -103,11 +104,14 @@ def tokens_of(form, n, m, d_model):
     return numbers(*batch, n, d_model, seed=n), numbers(*batch, m, d_model, seed=20 + m)
 
 
-def memory_steps(memory, scope="memory_masking"):
-    """The steps of the mask of a memory; one that is given is itself."""
-    if memory.padding is None:
-        return {} if memory.allowed is None else {"memory_mask": memory.allowed}
-    return within(scope, memory.steps) | {"memory_mask": memory.allowed}
+def mask_steps(role, masking):
+    """The steps of one mask of several; one that is given is itself."""
+    named = {} if masking.allowed is None else {f"{role}_mask": masking.allowed}
+    return named if masking.padding is None and masking.causal is None else within(f"{role}_masking", masking.steps) | named
+
+
+def lengths_of(role, masking):
+    return {f"{role}_lengths": masking.steps["lengths"]} if "lengths" in masking.steps else {}
 
 
 def decoder_layer_case(placement, activation, form, mask, d_model=6, heads=2, d_ff=5, n=4, m=3):
@@ -124,7 +128,11 @@ def decoder_layer_case(placement, activation, form, mask, d_model=6, heads=2, d_
     asked |= {"tgt_key_padding_mask": tgt_padding, "memory_key_padding_mask": memory_padding}
     for output in outputs(module, x, memory, **asked):
         expect(steps["output"], output)
-    return of_target.steps | memory_steps(of_memory) | {"x": x, "memory": memory} | steps
+    sources = {"x": x, "memory": memory}
+    masks = of_target.steps | lengths_of("memory", of_memory) | mask_steps("memory", of_memory)
+    given = sources | of_target.input() | of_memory.input("memory_mask", "memory_lengths")
+    run = "decoder-layer" + layer_flags(heads, placement, activation, of_target)
+    return run, given, sources | masks | steps, module.state_dict()
 
 
 def transformer_case(placement, activation, form, mask, layer_count=6, d_model=6, heads=2, d_ff=5, n=4, m=5):
@@ -145,7 +153,12 @@ def transformer_case(placement, activation, form, mask, layer_count=6, d_model=6
     asked |= {"src_key_padding_mask": src_padding, "tgt_key_padding_mask": tgt_padding, "memory_key_padding_mask": memory_padding}
     for output in outputs(module, source, target, **asked):
         expect(steps["output"], output)
-    return {"source": source, "target": target} | masks | steps
+    parts = {"source": of_source, "target": of_target, "memory": of_memory}
+    given = {"source": source, "target": target} | lengths_of("source", of_source) | lengths_of("target", of_target)
+    masked = {step: array for role, masking in parts.items() for step, array in mask_steps(role, masking).items()}
+    masks_given = {f"{role}_mask": masking.given for role, masking in parts.items() if masking.given is not None}
+    run = "transformer" + layer_flags(heads, placement, activation, of_target)
+    return run, given | masks_given, given | masked | steps, module.state_dict()
 
 
 DECODER_LAYER = {
@@ -156,21 +169,21 @@ TRANSFORMER = ["post.relu.batch.both", "pre.gelu.sequence.given"]
 
 
 def all_cases():
-    """The steps of each case, by its name."""
+    """Each case after its name: what it is run with, its input, its steps and its weights."""
     for placement in ("post", "pre"):
         for activation, (forms, options) in DECODER_LAYER.items():
             for form in forms.split():
-                steps = decoder_layer_case(placement, activation, *form.split("."), **options)
-                yield f"decoder_layer.{placement}.{activation}.{form}", steps
+                of = decoder_layer_case(placement, activation, *form.split("."), **options)
+                yield f"decoder_layer.{placement}.{activation}.{form}", *of
     for name in TRANSFORMER:
-        yield f"transformer.{name}", transformer_case(*name.split("."))
+        yield f"transformer.{name}", *transformer_case(*name.split("."))
 
 
 def cases():
     """Every case, step by step."""
     golden = {}
-    for case, steps in all_cases():
-        golden |= within(case, {step: array.contiguous().numpy() for step, array in steps.items()})
+    for of in all_cases():
+        golden |= case(*of)
     return golden
 
 

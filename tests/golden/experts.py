@@ -4,14 +4,16 @@ Each case is a block of Hugging Face's transformers with fixed weights, computed
 float64, a step at a time, in the order of the traces. Where transformers is there (5.12.1 was), the result is held against the
 block itself, whose casts to float32 are to float64 here; Debian's PyTorch is enough to make the golden.
 
-The names are MODEL-INPUT.STEP: mixtral-batch.expert.0.output.
+The cases are called MODEL-INPUT: mixtral-batch. See case.py for what a case is.
 """
 
 import contextlib
 
-import numpy as np
 import torch
 from torch.nn import functional as F
+
+from case import case, flags, within
+from layers import mapped, numbers
 
 try:
     import transformers
@@ -22,31 +24,11 @@ D_MODEL, D_FF = 6, 5
 INFINITY = float("inf")
 
 
-def numbers(*shape, seed, scale=1.0):
-    """Stored with the golden, so that it matters to nobody how they are made."""
-    return torch.from_numpy(np.round(np.random.RandomState(seed).standard_normal(shape) * scale * 64) / 64)
-
-
-def within(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
-
-
 def expect(found, expected):
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------------ step by step
-
-
-def mapped(steps, x, name, weights, output=None):
-    """A linear map, whose weight and bias stand in `weights` as (in, out)."""
-    steps[f"{name}_weights"] = weights["weight"]
-    result = x @ weights["weight"]
-    if "bias" in weights:
-        steps[f"{name}_bias"] = weights["bias"]
-        result = result + weights["bias"]
-    steps[output or name] = result
-    return result
 
 
 def network(x, weights, limit=None, gpt_oss=False):
@@ -268,6 +250,34 @@ MODELS = {
 }  # fmt: skip
 
 
+def state_of(weights):
+    """Under the names that attn's files have."""
+
+    def linear(name, of):
+        return {f"{name}.weight": of["weight"].T} | ({f"{name}.bias": of["bias"]} if "bias" in of else {})
+
+    def network_of(name, of):
+        return {key: array for role in ("gate", "up", "down") for key, array in linear(f"{name}.{role}_proj", of[role]).items()}
+
+    state = linear("router", weights["router"])
+    if "correction_bias" in weights:
+        state["router.e_score_correction_bias"] = weights["correction_bias"]
+    for i, expert in enumerate(weights["experts"]):
+        state |= network_of(f"experts.{i}", expert)
+    if "shared_expert" in weights:
+        state |= network_of("shared_expert", weights["shared_expert"])
+    return state | (linear("shared_expert_gate", weights["shared_expert_gate"]) if "shared_expert_gate" in weights else {})
+
+
+def run_of(top, scores_of, normalization, factor=1, groups=None, weighs_input=False, limit=None, gpt_oss=False):
+    scoring = {softmax: "softmax", torch.sigmoid: "sigmoid"}.get(scores_of, "logits")
+    count, kept, best = groups or (None, None, None)
+    return "experts" + flags(
+        top=top, scoring=scoring, normalization=normalization, scaling_factor=factor, groups=count, kept_groups=kept, group_best=best,
+        weighting="input" if weighs_input else None, activation="quick-gelu" if gpt_oss else None, limit=limit,
+        up_shift=1 if gpt_oss else None)  # fmt: skip
+
+
 def cases():
     golden = {}
     for i, (model, (of_weights, how, block)) in enumerate(MODELS.items()):
@@ -278,7 +288,7 @@ def cases():
             if transformers:
                 module, kind, config, state, members = block
                 held_against(block_of(module, kind, config, state(weights), **SIZES, **members), steps, x)
-            golden |= within(f"{model}-{name}", {step: array.numpy() for step, array in steps.items()})
+            golden |= case(f"{model}-{name}", run_of(**how), {"x": x}, steps, state_of(weights))
     if transformers:
         print(f"experts: {len(MODELS)} blocks of transformers {transformers.__version__} give the same")
     return golden

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 import small_model
+from case import within
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "oracle"))
@@ -19,10 +20,6 @@ import planted
 ROW = np.array([1, 5, 3, 6, 2, 4], float)
 TILES = ((0, 2), (2, 4), (4, 6))
 KEY_TILES = ((0, 3), (3, 6), (6, 7))
-
-
-def within(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
 
 
 def softmax(x):

@@ -9,28 +9,21 @@ values, a gate of each feature of the heads. Where transformers is there (5.12.1
 Qwen3NextAttention, whose casts to float32 are to float64 here (tests/families/double.py); Debian's PyTorch is enough to make the
 golden.
 
-The names are CASE-INPUT.STEP: cached-batch.gated. `seed` and `grad.NAME` are the gradients of the sum of the outputs, each times
-`seed`, by autograd.
+The cases are called FORM-INPUT: cached-batch. The gradients are those of the sum of the outputs, each times `seed`, by autograd. See
+case.py for what a case is.
 """
 
 import math
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
+
+from case import case, flags, within
+from layers import numbers
 
 D_MODEL, HEADS, GROUPS, WIDTH, ROTARY, TOKENS, PAST = 6, 4, 2, 4, 2, 4, 2
 EPSILON, BASE = 1e-6, 100.0
-
-
-def numbers(*shape, seed, scale=1.0):
-    """Stored with the golden, so that it matters to nobody how they are made."""
-    return torch.from_numpy(np.round(np.random.RandomState(seed).standard_normal(shape) * scale * 64) / 64)
-
-
-def within(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
 
 
 def random_weights(has_bias):
@@ -72,13 +65,12 @@ def placed(steps, name, x, gain, first):
 
 def attention(x, weights, past=None):
     """@return the steps, and what a cache keeps"""
-    steps = {"x": x}
+    n, earlier = x.shape[-2], past[0].shape[-2] if past else 0
+    mask = torch.ones(n, earlier + n, dtype=torch.bool).tril(earlier)
+    steps = {"x": x, "causal": mask, "mask": mask}
     if past:
         steps |= {"past_keys": past[0], "past_values": past[1]}
     query, key, value = (mapped(steps, name, x, weights) for name in ("query", "key", "value"))
-    n, earlier = x.shape[-2], past[0].shape[-2] if past else 0
-    mask = torch.ones(n, earlier + n, dtype=torch.bool).tril(earlier)
-    steps |= {"causal": mask, "mask": mask}
     steps |= {f"{name}_norm.gain": weights[f"{name}_norm.gain"] for name in ("query", "key")}
 
     contexts, all_keys, all_values = [], [], []
@@ -165,6 +157,24 @@ def held_against(modules, x, steps):
 # -------------------------------------------------------------------------------------------------------------- cases
 
 
+RUN = "multi-head-attention" + flags(
+    heads=HEADS, mask="causal", positions="rotary", rotary_base=BASE, rotary_layout="halves", rotary_features=ROTARY, norm_epsilon=EPSILON,
+    norm_adds_one=True)  # fmt: skip
+
+
+def state_of(weights):
+    """Under the names that attn's files have."""
+    names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "gate": "g_proj", "output": "out_proj"}
+    state = {}
+    for name, array in weights.items():
+        role, _, kind = name.partition("_")
+        if kind == "norm.gain":
+            state[f"{role[0]}_norm.weight"] = array
+        else:
+            state[f"{names[role]}.{'weight' if kind == 'weights' else kind}"] = array.T if kind == "weights" else array
+    return state
+
+
 def cases(module_of=None):
     golden = {}
     for kind, shape, has_bias in (("sequence", (TOKENS, D_MODEL), False), ("batch", (2, TOKENS, D_MODEL), True)):
@@ -176,8 +186,8 @@ def cases(module_of=None):
             steps, _ = attention(tokens, weights, past)
             if modules:
                 held_against(modules, x, steps)
-            all_of_it = steps | gradients(tokens, weights, past)
-            golden |= within(f"{form}-{kind}", {step: array.detach().numpy() for step, array in all_of_it.items()})
+            given = {part: steps[part] for part in ("x", "past_keys", "past_values") if part in steps}
+            golden |= case(f"{form}-{kind}", RUN, given, steps, state_of(weights), gradients(tokens, weights, past))
     return golden
 
 

@@ -8,15 +8,17 @@ time, in the order of the traces. Where transformers is there (5.12.1 was), outp
 its Qwen3NextGatedDeltaNet and torch_chunk_gated_delta_rule, whose casts to float32 are to float64 here
 (tests/families/double.py); Debian's PyTorch is enough to make the golden.
 
-The names are MODEL-FORM-INPUT.STEP: grouped-chunks-batch.head.0.chunk.1.deltas.
+The cases are called MODEL-FORM-INPUT: grouped-chunks-batch. See case.py for what a case is.
 """
 
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
+
+from case import case, flags, within
+from layers import numbers
 
 D_MODEL, TOKENS, PAST, CHUNK = 6, 5, 3, 2
 EPSILON = 1e-6
@@ -26,15 +28,6 @@ MODELS = {
     "grouped": {"g": 2, "h": 4, "d_k": 3, "d_v": 2, "width": 4},
     "equal": {"g": 2, "h": 2, "d_k": 2, "d_v": 3, "width": 2},
 }
-
-
-def numbers(*shape, seed, scale=1.0):
-    """Stored with the golden, so that it matters to nobody how they are made."""
-    return torch.from_numpy(np.round(np.random.RandomState(seed).standard_normal(shape) * scale * 64) / 64)
-
-
-def within(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
 
 
 def random_weights(model, seed):
@@ -230,6 +223,16 @@ def rule_held_against(model, steps):
 # -------------------------------------------------------------------------------------------------------------- cases
 
 
+def state_of(weights):
+    """Under the names that attn's files have, with a map each."""
+    maps = {"query": "q", "key": "k", "value": "v", "gate": "z", "beta_logits": "b", "decay_inputs": "a"}
+    state = {f"in_proj_{theirs}.weight": weights[ours].T for ours, theirs in maps.items()}
+    return state | {
+        "conv1d.weight": weights["kernel"], "dt_bias": weights["dt_bias"], "A_log": weights["a_log"], "norm.weight": weights["norm"],
+        "out_proj.weight": weights["output"].T,
+    }  # fmt: skip
+
+
 def cases(module_of=None):
     golden = {}
     for i, (name, model) in enumerate(MODELS.items()):
@@ -248,7 +251,9 @@ def cases(module_of=None):
                 if theirs:
                     held_against(theirs, x, steps)
                     rule_held_against(model, steps)
-                golden |= within(f"{name}-{form}-{kind}", {step: array.numpy() for step, array in steps.items()})
+                given = {part: steps[part] for part in ("x", "past_conv_state", "past_recurrent_state")}
+                run = "gated-delta-net" + flags(key_heads=model["g"] if model["g"] < model["h"] else None, chunk=CHUNK if "chunks" in form else None)
+                golden |= case(f"{name}-{form}-{kind}", run, given, steps, state_of(weights))
     return golden
 
 

@@ -7,15 +7,18 @@ Each case is the attention of DeepSeek-V2 or DeepSeek-V3 with fixed weights, com
 step at a time, in the order of the traces. Where transformers is there (5.12.1 was), the result is held against the module
 itself, whose casts to float32 are to float64 here (tests/families/double.py); Debian's PyTorch is enough to make the golden.
 
-The names are MODEL-FORM-INPUT.STEP: deepseek_v3-absorbed-batch.head.0.queries.
+The cases are called MODEL-FORM-INPUT: deepseek_v3-absorbed-batch. See case.py for what a case is.
 """
 
+import json
 import math
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
+
+from case import case, flags, within
+from layers import mapped, numbers
 
 D_MODEL, HEADS, TOKENS, PAST = 8, 2, 5, 3
 PLAIN, ROTARY, VALUE, LATENT, QUERY_LATENT = 2, 4, 3, 6, 7  # d_n, d_r, d_v, d_c, d_q; V2 of 5.12.1 needs even d_n and d_c
@@ -33,15 +36,6 @@ MODELS = {
                     "rope": YARN | {"mscale": 1.0, "mscale_all_dim": 1.0}, "scales": True},
     "deepseek_v3_halves": {"query_latent": False, "bias": True, "layout": "halves", "rope": DEFAULT, "scales": True},
 }  # fmt: skip
-
-
-def numbers(*shape, seed, scale=1.0):
-    """Stored with the golden, so that it matters to nobody how they are made."""
-    return torch.from_numpy(np.round(np.random.RandomState(seed).standard_normal(shape) * scale * 64) / 64)
-
-
-def within(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
 
 
 def random_weights(model, seed):
@@ -64,17 +58,6 @@ def random_weights(model, seed):
 
 
 # ------------------------------------------------------------------------------------------------------- step by step
-
-
-def mapped(steps, x, name, weights):
-    """A linear map, whose weight and bias stand in `weights` as (in, out)."""
-    steps[f"{name}_weights"] = weights["weight"]
-    result = x @ weights["weight"]
-    if "bias" in weights:
-        steps[f"{name}_bias"] = weights["bias"]
-        result = result + weights["bias"]
-    steps[name] = result
-    return result
 
 
 def normalized(steps, scope, x, gain):
@@ -145,7 +128,9 @@ def latents_of(steps, x, weights, model, past):
 
 def attention(x, weights, model, is_absorbed, is_causal, past=None):
     """@return the steps, and what a cache keeps"""
-    steps = {"x": x}
+    m = x.shape[-2] + (past[0].shape[-2] if past else 0)
+    mask = torch.ones(x.shape[-2], m, dtype=torch.bool).tril(m - x.shape[-2])
+    steps = {"x": x} | ({"causal": mask, "mask": mask} if is_causal else {})
     if "query_latent" in weights:
         compressed = mapped(steps, x, "query_latent", weights["query_latent"])
         query = mapped(steps, normalized(steps, "query_norm", compressed, weights["query_norm"]), "query", weights["query"])
@@ -158,17 +143,13 @@ def attention(x, weights, model, is_absorbed, is_causal, past=None):
         steps["key_value_weights"] = up
     else:
         key_value = mapped(steps, latent, "key_value", weights["key_value"])
-    n, m = x.shape[-2], latent.shape[-2]
-    mask = torch.ones(n, m, dtype=torch.bool).tril(m - n)
-    if is_causal:
-        steps |= {"causal": mask, "mask": mask}
 
     contexts = []
     for head in range(HEADS):
         inside = {}
         of_query = query.unflatten(-1, (HEADS, -1))[..., head, :]
         plain, turning = of_query[..., :PLAIN], of_query[..., PLAIN:]
-        turned = rotated(inside, "rotary_query", turning, model, m - n)
+        turned = rotated(inside, "rotary_query", turning, model, m - x.shape[-2])
         columns = slice(head * (PLAIN + VALUE), (head + 1) * (PLAIN + VALUE))
         if is_absorbed:
             to_keys = inside["key_weights"] = up[:, columns][:, :PLAIN]
@@ -245,6 +226,15 @@ def held_against(modules, x, is_causal, steps):
 # -------------------------------------------------------------------------------------------------------------- cases
 
 
+def run_of(model, form, is_causal):
+    rope = model["rope"]
+    scaling = {name: value for name, value in rope.items() if name != "rope_theta"} if rope["rope_type"] != "default" else None
+    return "latent-attention" + flags(
+        heads=HEADS, mask="causal" if is_causal else None, rotary_base=rope["rope_theta"], rotary_layout=model["layout"],
+        rotary_scaling=scaling and json.dumps(scaling, separators=(",", ":")), scale=scale_of(model) if model["scales"] else None,
+        epsilon=EPSILON, absorbed=form.endswith("absorbed"))  # fmt: skip
+
+
 def cases(modules_of=None):
     golden = {}
     for i, (name, model) in enumerate(MODELS.items()):
@@ -264,7 +254,9 @@ def cases(modules_of=None):
             for form, (steps, _) in forms.items():
                 if modules:
                     held_against(modules, x, form.startswith("cached") or kind == "batch", steps)
-                golden |= within(f"{name}-{form}-{kind}", {step: array.numpy() for step, array in steps.items()})
+                given = {part: steps[part] for part in ("x", "past_latent", "past_shared_key") if part in steps}
+                run = run_of(model, form, "causal" in steps)
+                golden |= case(f"{name}-{form}-{kind}", run, given, steps, state_of(weights))
     return golden
 
 

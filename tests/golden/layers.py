@@ -5,8 +5,8 @@ in the order of the traces. The steps have to end in what the module itself give
 What PyTorch has no module for is computed as its authors do: rotary positions by complex numbers (Su et al. 2021) or by
 rotate_half (Hugging Face's Llama), ALiBi by the slopes of Press et al. 2022, which the module takes as a float mask.
 
-The names are FUNCTION.WHAT.HOW.INPUT.MASK.STEP: multi_head.cross.h2.batch.padding.head.0.scores. HOW is the number of
-heads or, of an encoder, the activation; INPUT is sequence or batch.
+The cases are called FUNCTION.WHAT.HOW.INPUT.MASK: multi_head.cross.h2.batch.padding. HOW is the number of heads or, of an
+encoder, the activation; INPUT is sequence or batch. See case.py for what a case is.
 """
 
 import functools
@@ -17,15 +17,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import case
+from case import flags, within
 
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh")}
 INFINITY = float("inf")
 
 
-def numbers(*shape, seed, scale=1.0):
-    """Stored with the golden, so that it matters to nobody how they are made."""
-    drawn = np.random.RandomState(seed).standard_normal(shape) * scale
-    return torch.from_numpy(np.round(drawn * 64) / 64)
+def numbers(*shape, **of):
+    return torch.from_numpy(case.numbers(*shape, **of))
 
 
 def expect(found, expected, starved=None):
@@ -35,10 +35,6 @@ def expect(found, expected, starved=None):
         assert not (undefined & ~starved).any(), "PyTorch makes NaN of a query that can attend to something"
         found, expected = found[~undefined], expected[~undefined]
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-
-
-def within(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
 
 
 def inside(prefix, weights):
@@ -91,6 +87,12 @@ class Masking:
         self.allowed = self._joined()
         if self.allowed is not None:
             self.steps["mask"] = self.allowed
+        self.flag = None if self.causal is None else "causal"
+
+    def input(self, mask="mask", lengths="lengths"):
+        """What a file has of it, under these names."""
+        given = {mask: self.given, lengths: self.steps.get("lengths")}
+        return {name: array for name, array in given.items() if array is not None}
 
     def _joined(self):
         padding = None if self.padding is None else self.padding[:, None, :].expand(-1, self.n, -1)
@@ -135,6 +137,18 @@ def turned_halves(x, angles):
     return x * twice.cos() + rotate_half(x) * twice.sin()
 
 
+def sinusoids(n, d, base=10000.0, halves=False):
+    """By the real and imaginary parts of exp(i p / base^(2j/d))."""
+    frequencies = base ** (-2 * np.arange((d + 1) // 2) / d)
+    angles = np.arange(n)[:, None] * frequencies
+    turned = np.exp(1j * angles)
+    if halves:
+        positions = np.concatenate([turned.imag, turned.real], axis=1)[:, :d]
+    else:
+        positions = np.stack([turned.imag, turned.real], axis=-1).reshape(n, -1)[:, :d]
+    return {"frequencies": frequencies, "angles": angles, "positions": positions}
+
+
 def rotary(x, layout):
     n, d = x.shape[-2:]
     frequencies = 1 / 10000 ** (torch.arange(0, d, 2, dtype=torch.float64) / d)
@@ -164,6 +178,17 @@ def linear(role, output, x, weight, bias):
     """PyTorch's weight is (out, in), ours its transpose."""
     learned = {f"{role}_weights": weight.T} | ({} if bias is None else {f"{role}_bias": bias})
     return learned | {output: F.linear(x, weight, bias)}
+
+
+def mapped(steps, x, name, weights, output=None):
+    """A linear map, whose weight and bias stand in `weights` as (in, out)."""
+    steps[f"{name}_weights"] = weights["weight"]
+    result = x @ weights["weight"]
+    if "bias" in weights:
+        steps[f"{name}_bias"] = weights["bias"]
+        result = result + weights["bias"]
+    steps[output or name] = result
+    return result
 
 
 def layer_norm(x, weights):
@@ -301,12 +326,15 @@ def multi_head_case(
         sources["memory"] = numbers(*batch, m, kdim or d_model, seed=20 + m)
     if vdim != kdim:
         sources["value_memory"] = numbers(*batch, m, vdim, seed=40 + m)
-    bias = numbers(n, m or n, seed=60) if added else None
+    biases = {"bias": numbers(n, m or n, seed=60)} if added else {}
+    bias = biases.get("bias")
     steps = multi_head(sources, module.state_dict(), heads, masking.allowed, bias, positions)
     if not positions.startswith("rotary"):
         by_heads = torch.stack(alibi_biases(heads, n, m or n)) if positions == "alibi" else bias
         expect_module(module, sources, steps, masking, heads, by_heads)
-    return masking.steps | steps
+    kind, _, layout = positions.partition("_")
+    run = "multi-head-attention" + flags(heads=heads, mask=masking.flag, positions=kind, rotary_layout=layout or None)
+    return run, sources | masking.input() | biases, sources | masking.steps | biases | steps, module.state_dict()
 
 
 def expect_module(module, sources, steps, masking, heads, bias):
@@ -338,6 +366,10 @@ def expect_encoder(module, x, output, masking, heads, mask_name):
             expect(output, found, starved)
 
 
+def layer_flags(heads, placement, activation, masking):
+    return flags(heads=heads, norm=placement, activation=activation.replace("_", "-"), mask=masking.flag)
+
+
 def encoder_layer_case(placement, activation, form, mask, d_model, heads, d_ff=5, n=4):
     sequences, batch = sizes_of(form)
     masking = Masking(mask, n, n, sequences)
@@ -345,7 +377,8 @@ def encoder_layer_case(placement, activation, form, mask, d_model, heads, d_ff=5
     x = numbers(*batch, n, d_model, seed=n)
     steps = encoder_layer(x, module.state_dict(), placement, activation, heads, masking.allowed)
     expect_encoder(module, x, steps["output"], masking, heads, "src_mask")
-    return masking.steps | steps
+    run = "encoder-layer" + layer_flags(heads, placement, activation, masking)
+    return run, {"x": x} | masking.input(), {"x": x} | masking.steps | steps, module.state_dict()
 
 
 def encoder_case(placement, activation, form, mask, layers=6, d_model=6, heads=2, d_ff=5, n=4):
@@ -357,7 +390,8 @@ def encoder_case(placement, activation, form, mask, layers=6, d_model=6, heads=2
     x = numbers(*batch, n, d_model, seed=n)
     steps = encoder(x, module.state_dict(), layers, placement, activation, heads, masking.allowed)
     expect_encoder(module, x, steps["output"], masking, heads, "mask")
-    return masking.steps | steps
+    run = "encoder" + layer_flags(heads, placement, activation, masking)
+    return run, {"x": x} | masking.input(), {"x": x} | masking.steps | steps, module.state_dict()
 
 
 MULTI_HEAD = {
@@ -388,28 +422,35 @@ ENCODER_LAYER = {
 ENCODER = ["post.relu.sequence.causal", "pre.gelu.batch.both"]
 
 
+def positions_case(n, d, base=10000.0, layout="interleaved"):
+    x = numbers(n, d, seed=70 + d)
+    steps = {"x": x} | sinusoids(n, d, base, layout == "halves")
+    return f"positions{flags(base=base, layout=layout)}", {"x": x}, steps | {"output": x + torch.from_numpy(steps["positions"])}
+
+
 def all_cases():
-    """The steps of each case, by its name."""
+    """Each case after its name: what it is run with, its input, its steps and its weights."""
     for name, (forms, options) in MULTI_HEAD.items():
         for form in forms.split():
             heads = int(name.split(".h")[1])
-            yield f"multi_head.{name}.{form}", multi_head_case(*form.split("."), heads, **options)
+            yield f"multi_head.{name}.{form}", *multi_head_case(*form.split("."), heads, **options)
     for placement in ("post", "pre"):
         for activation, (forms, options) in ENCODER_LAYER.items():
             for form in forms.split():
-                steps = encoder_layer_case(placement, activation, *form.split("."), **options)
-                yield f"encoder_layer.{placement}.{activation}.{form}", steps
-    starved = encoder_layer_case("post", "relu", "batch", "starved", d_model=6, heads=2)
-    yield "encoder_layer.post.relu.batch.starved", starved
-    one_token = encoder_layer_case("pre", "gelu", "sequence", "all", d_model=4, heads=4, n=1)
-    yield "encoder_layer.pre.gelu.sequence.all", one_token
+                of = encoder_layer_case(placement, activation, *form.split("."), **options)
+                yield f"encoder_layer.{placement}.{activation}.{form}", *of
+    yield "encoder_layer.post.relu.batch.starved", *encoder_layer_case("post", "relu", "batch", "starved", d_model=6, heads=2)
+    yield "encoder_layer.pre.gelu.sequence.all", *encoder_layer_case("pre", "gelu", "sequence", "all", d_model=4, heads=4, n=1)
     for name in ENCODER:
-        yield f"encoder.{name}", encoder_case(*name.split("."))
+        yield f"encoder.{name}", *encoder_case(*name.split("."))
+    yield "sinusoidal_positions.even", *positions_case(4, 4)
+    yield "sinusoidal_positions.odd", *positions_case(4, 5, base=100.0)
+    yield "sinusoidal_positions.halves", *positions_case(4, 4, layout="halves")
 
 
 def layers():
     """Every case, step by step."""
     golden = {}
-    for case, steps in all_cases():
-        golden |= within(case, {step: array.contiguous().numpy() for step, array in steps.items()})
+    for of in all_cases():
+        golden |= case.case(*of)
     return golden

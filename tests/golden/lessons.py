@@ -12,6 +12,8 @@ from torch.nn import functional as F
 
 import layers
 import small_model
+from case import within
+from layers import sinusoids
 
 HERE = Path(__file__).resolve().parent
 LESSONS = HERE.parent.parent / "lessons"
@@ -35,10 +37,6 @@ def softmax(x, axis=-1):
 
 def as_arrays(steps):
     return {name: tensor.detach().numpy() for name, tensor in steps.items()}
-
-
-def scoped(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
 
 
 def attend(queries, keys, values):
@@ -77,26 +75,26 @@ def masking():
     zeroed = np.where(mask, scaled, 0)
     unmasked = softmax(scaled)
     after = unmasked * mask
-    golden |= scoped("zeroed", {"scores": zeroed, "weights": softmax(zeroed)})
-    golden |= scoped("after", {"unmasked": unmasked, "weights": after, "row_sums": after.sum(axis=-1)})
+    golden |= within("zeroed", {"scores": zeroed, "weights": softmax(zeroed)})
+    golden |= within("after", {"unmasked": unmasked, "weights": after, "row_sums": after.sum(axis=-1)})
 
     lowered = scaled - 1e12 * ~mask
-    golden |= scoped("large", {"masked": lowered, "weights": softmax(lowered)})
+    golden |= within("large", {"masked": lowered, "weights": softmax(lowered)})
     replaced = np.array([-100001.0, -100002, -100000])
-    golden |= scoped("finite", {"scores": np.array([-100001.0, -100002, -100003]), "masked": replaced, "weights": softmax(replaced)})
+    golden |= within("finite", {"scores": np.array([-100001.0, -100002, -100003]), "masked": replaced, "weights": softmax(replaced)})
     moved = (np.array([1, 2, 3], np.float32) + np.float32(1e10)).astype(np.float32).astype(float)
-    golden |= scoped("float32", {"scores": np.array([1.0, 2, 3]), "moved": moved, "weights": softmax(moved)})
+    golden |= within("float32", {"scores": np.array([1.0, 2, 3]), "moved": moved, "weights": softmax(moved)})
     golden["queries.context"] = context * padding[:, :, None]
 
     causal = np.tril(np.ones((4, 4), bool))
     hidden = np.where(causal, scaled[0], -np.inf)
-    golden |= scoped("causal_only", {"tokens": tokens[0], "causal": causal, "scaled": scaled[0], "masked": hidden, "weights": softmax(hidden)})
+    golden |= within("causal_only", {"tokens": tokens[0], "causal": causal, "scaled": scaled[0], "masked": hidden, "weights": softmax(hidden)})
     golden["bottom_right.causal"] = np.tril(np.ones((2, 4), bool), 2)
     golden["top_left.causal"] = np.tril(np.ones((2, 4), bool))
     both = causal & padding[:, None, :]
-    golden |= scoped("both", {"causal": causal, "lengths": lengths, "padding": padding, "mask": both, "weights": softmax(np.where(both, scaled, -np.inf))})
+    golden |= within("both", {"causal": causal, "lengths": lengths, "padding": padding, "mask": both, "weights": softmax(np.where(both, scaled, -np.inf))})
     nothing = np.full(3, -np.inf)
-    return golden | scoped("nothing", {"masked": nothing, "naive": softmax(nothing), "weights": np.zeros(3)})
+    return golden | within("nothing", {"masked": nothing, "naive": softmax(nothing), "weights": np.zeros(3)})
 
 
 # ------------------------------------------------------------------------------------------------------------ lesson 6
@@ -109,7 +107,7 @@ def multi_head():
         own = {name: golden[name][:, 2 * head : 2 * head + 2] for name in ("query_weights", "key_weights", "value_weights")}
         steps = attend(*(INPUTS @ weights for weights in own.values()))
         contexts.append(steps["context"])
-        golden |= scoped(f"head.{head}", own | steps)
+        golden |= within(f"head.{head}", own | steps)
     merged = np.hstack(contexts)
 
     # PyTorch's own heads, which it cuts out of one product by view and transpose.
@@ -134,9 +132,9 @@ def multi_head():
         "query": query, "key": key, "value": value, "queries": queries, "keys": keys, "values": values, "scores": scores, "scaled": scaled,
         "weights": weights, "context": context, "merged": context.transpose(0, 1).contiguous().view(3, 4), "reshaped": context.contiguous().view(3, 4),
     }  # fmt: skip
-    golden |= scoped("packed", {name: tensor.numpy() for name, tensor in steps.items()})
-    golden |= scoped("cost", {"h": 2, "loop_products": 11, "packed_products": 6, "multiplications": 4 * 3 * 4 * 4 + 2 * 3 * 3 * 4, "n": 100, "d_model": 512})
-    return golden | scoped("cost.one", cost_of_heads(1)) | scoped("cost.eight", cost_of_heads(8))
+    golden |= within("packed", {name: tensor.numpy() for name, tensor in steps.items()})
+    golden |= within("cost", {"h": 2, "loop_products": 11, "packed_products": 6, "multiplications": 4 * 3 * 4 * 4 + 2 * 3 * 3 * 4, "n": 100, "d_model": 512})
+    return golden | within("cost.one", cost_of_heads(1)) | within("cost.eight", cost_of_heads(8))
 
 
 def cost_of_heads(h, n=100, d_model=512):
@@ -159,28 +157,16 @@ def self_and_cross():
     answers = np.array([[1, 0], [0, 1], [1, 1]], float)
     backwards = question[::-1].copy()
     golden = {"passage": passage, "question": question}
-    golden |= scoped("self", attend(passage, passage, passage))
-    golden |= scoped("cross", attend(passage, question, question))
+    golden |= within("self", attend(passage, passage, passage))
+    golden |= within("cross", attend(passage, question, question))
     golden["answers"] = answers
-    golden |= scoped("sizes", attend(passage, question, answers))
+    golden |= within("sizes", attend(passage, question, answers))
     golden["shuffled.order"] = np.array([2.0, 1, 0])
-    golden |= scoped("shuffled", attend(passage, backwards, backwards))
-    return golden | scoped("apart", attend(passage, backwards, question))
+    golden |= within("shuffled", attend(passage, backwards, backwards))
+    return golden | within("apart", attend(passage, backwards, question))
 
 
 # ------------------------------------------------------------------------------------------------------------ lesson 8
-
-
-def sinusoids(n, d, base=10000.0, halves=False):
-    """By the real and imaginary parts of exp(i p / base^(2j/d))."""
-    frequencies = base ** (-2 * np.arange((d + 1) // 2) / d)
-    angles = np.arange(n)[:, None] * frequencies
-    turned = np.exp(1j * angles)
-    if halves:
-        positions = np.concatenate([turned.imag, turned.real], axis=1)[:, :d]
-    else:
-        positions = np.stack([turned.imag, turned.real], axis=-1).reshape(n, -1)[:, :d]
-    return {"frequencies": frequencies, "angles": angles, "positions": positions}
 
 
 def positions():
@@ -189,17 +175,17 @@ def positions():
     table = np.array([[0.5, -0.25, 0, 0.75], [-1, 0.5, 0.25, 0], [0.25, 1, -0.5, -0.75], [0, -0.5, 1, 0.25], [0.75, 0, -1, 0.5], [-0.25, 0.75, 0.5, -1]])
     golden = {"tokens": tokens, "order": order.astype(float)}
     self_attention = lambda x: {"x": x} | attend(x, x, x)
-    golden |= scoped("bag.straight", self_attention(tokens)) | scoped("bag.turned", self_attention(tokens[order]))
-    golden |= scoped("sentence", shuffled_sentence())
+    golden |= within("bag.straight", self_attention(tokens)) | within("bag.turned", self_attention(tokens[order]))
+    golden |= within("sentence", shuffled_sentence())
 
     interleaved, halves = sinusoids(4, 4), sinusoids(4, 4, halves=True)
     places = np.array([0, 2, 1, 3])
     embedded = interleaved["positions"]
-    golden |= interleaved | scoped("map", sinusoids(100, 64))
-    golden |= scoped("halves", halves | {"order": places.astype(float), "reordered": halves["positions"][:, places]})
-    golden |= scoped("added.straight", self_attention(tokens + embedded)) | scoped("added.turned", self_attention(tokens[order] + embedded))
-    golden |= scoped("beside", self_attention(np.hstack([tokens, embedded])))
-    golden |= {"table": table} | scoped("learned", {"table": table, "positions": table[:4], "embedded": tokens + table[:4]})
+    golden |= interleaved | within("map", sinusoids(100, 64))
+    golden |= within("halves", halves | {"order": places.astype(float), "reordered": halves["positions"][:, places]})
+    golden |= within("added.straight", self_attention(tokens + embedded)) | within("added.turned", self_attention(tokens[order] + embedded))
+    golden |= within("beside", self_attention(np.hstack([tokens, embedded])))
+    golden |= {"table": table} | within("learned", {"table": table, "positions": table[:4], "embedded": tokens + table[:4]})
 
     # The shift is solved for from many positions, rather than built of sines and cosines.
     many = sinusoids(64, 4)["positions"]
@@ -207,8 +193,8 @@ def positions():
     exact = np.kron(np.diag([1.0, 0]), rotation(2.0)) + np.kron(np.diag([0, 1.0]), rotation(0.02))
     np.testing.assert_allclose(matrix, exact, atol=1e-9)
     back = np.argsort(places)
-    golden |= scoped("shift", {"angles": np.array([2.0, 0.02]), "by_halves": exact[np.ix_(back, back)], "matrix": exact, "moved": embedded[2:]})
-    return golden | scoped("odd", sinusoids(4, 5, base=100.0))
+    golden |= within("shift", {"angles": np.array([2.0, 0.02]), "by_halves": exact[np.ix_(back, back)], "matrix": exact, "moved": embedded[2:]})
+    return golden | within("odd", sinusoids(4, 5, base=100.0))
 
 
 def shuffled_sentence():
@@ -218,8 +204,8 @@ def shuffled_sentence():
     order = np.array([4, 1, 2, 3, 0, 5, 6])
     self_attention = lambda x: {"x": x} | attend(x, x, x)
     steps = {"tokens": tokens, "positions": placed, "order": order}
-    steps |= scoped("without.straight", self_attention(tokens)) | scoped("without.turned", self_attention(tokens[order]))
-    steps |= scoped("with.straight", self_attention(tokens + placed)) | scoped("with.turned", self_attention(tokens[order] + placed))
+    steps |= within("without.straight", self_attention(tokens)) | within("without.turned", self_attention(tokens[order]))
+    steps |= within("with.straight", self_attention(tokens + placed)) | within("with.turned", self_attention(tokens[order] + placed))
     steps["with.change"] = np.abs(steps["with.turned.context"] - steps["with.straight.context"][order]).max()
     return steps
 
@@ -236,11 +222,11 @@ def rotary_and_alibi():
     tokens = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1], [2, 0, 0, 1]], float)
     same = np.repeat(tokens[:1], 4, axis=0)
     turned = as_arrays(layers.rotary(torch.from_numpy(same), "pairs"))
-    golden = {"tokens": tokens, "turned.x": same} | scoped("added", added_positions(same))
-    golden |= scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
-    golden |= scoped("with_rotary", by_place(tokens, "rotary_pairs"))
+    golden = {"tokens": tokens, "turned.x": same} | within("added", added_positions(same))
+    golden |= within("turned", turned | {"scores": turned["output"] @ turned["output"].T})
+    golden |= within("with_rotary", by_place(tokens, "rotary_pairs"))
     golden["slopes"] = 0.5 ** np.arange(1, 9)
-    return golden | scoped("with_alibi", by_place(tokens, "alibi"))
+    return golden | within("with_alibi", by_place(tokens, "alibi"))
 
 
 def added_positions(x):
@@ -288,24 +274,24 @@ def feed_forward_and_norm():
     gain, bias = np.array([1.0, 2, 1, 0.5]), np.array([0.0, 0, 1, 0])
     golden = {"x": x, "hidden_weights": UP_WEIGHTS, "hidden_bias": UP_BIAS, "output_weights": DOWN_WEIGHTS, "output_bias": DOWN_BIAS}
     fed = feed_forward(x)
-    golden |= scoped("feed_forward", fed)
+    golden |= within("feed_forward", fed)
     exact, nearly = (F.gelu(torch.from_numpy(fed["hidden"]), approximate=way).numpy() for way in ("none", "tanh"))
     golden |= {"feed_forward.gelu.activated": exact, "feed_forward.gelu_tanh.activated": nearly}
     golden["feed_forward.gelu_tanh.largest_difference"] = np.abs(exact - nearly).max()
 
     kernel = torch.from_numpy(UP_WEIGHTS.T.copy())[:, :, None]  # (d_ff, d_model, width)
     convolved = F.conv1d(torch.from_numpy(x.T.copy())[None], kernel, torch.from_numpy(UP_BIAS))[0].T.numpy()
-    golden |= scoped("convolution", {"kernel": UP_WEIGHTS[None], "hidden": convolved})
+    golden |= within("convolution", {"kernel": UP_WEIGHTS[None], "hidden": convolved})
 
     residual = x + fed["output"]
     normed = layer_norm(residual, gain, bias)
-    golden |= {"residual": residual, "gain": gain, "bias": bias} | scoped("norm", normed)
-    golden |= scoped("bessel", {"variance": residual.var(axis=1, ddof=1), "ratio": np.full(3, np.sqrt(4 / 3))})
+    golden |= {"residual": residual, "gain": gain, "bias": bias} | within("norm", normed)
+    golden |= within("bessel", {"variance": residual.var(axis=1, ddof=1), "ratio": np.full(3, np.sqrt(4 / 3))})
     token = np.array([1.001, 0.999, 1.001, 0.999])
     distances = token - token.mean()
     epsilon = {"token": token, "mean": token.mean(), "variance": token.var()}
     epsilon |= {"inside": distances / np.sqrt(token.var() + 1e-5), "outside": distances / (token.std() + 1e-5)}
-    golden |= scoped("epsilon", epsilon)
+    golden |= within("epsilon", epsilon)
 
     bare = post = pre = x
     for depth in range(1, 7):
@@ -315,7 +301,7 @@ def feed_forward_and_norm():
         normalized = layer_norm(pre)["output"]
         in_front = {"x": pre, "normalized": normalized, "output": pre + feed_forward(normalized)["output"]}
         bare, post, pre = plain["output"], behind["output"], in_front["output"]
-        golden |= scoped(f"bare.block.{depth}", plain) | scoped(f"post.block.{depth}", behind) | scoped(f"pre.block.{depth}", in_front)
+        golden |= within(f"bare.block.{depth}", plain) | within(f"post.block.{depth}", behind) | within(f"pre.block.{depth}", in_front)
         golden[f"bare.block.{depth}.size"] = np.sqrt(np.mean(bare**2))
         golden[f"post.block.{depth}.size"] = np.sqrt(np.mean(post**2))
         golden[f"pre.block.{depth}.size"] = np.sqrt(np.mean(pre**2))
@@ -323,7 +309,7 @@ def feed_forward_and_norm():
     layer = torch.nn.TransformerEncoderLayer(512, 8, 2048)
     counted = lambda prefix: sum(p.numel() for name, p in layer.named_parameters() if name.startswith(prefix))
     feed, attention, norms = counted("linear"), counted("self_attn"), counted("norm")
-    return golden | scoped("cost", {"d_model": 512, "d_ff": 2048, "feed_forward": feed, "attention": attention, "norms": norms, "share": feed / (feed + attention + norms)})
+    return golden | within("cost", {"d_model": 512, "d_ff": 2048, "feed_forward": feed, "attention": attention, "norms": norms, "share": feed / (feed + attention + norms)})
 
 
 # ---------------------------------------------------------------------------------------------------- lessons 10 and 11
@@ -367,14 +353,14 @@ def encoder_layer():
     x = torch.from_numpy(INPUTS)
     # In the lesson, weights are named when a block begins, not where they are first used.
     golden |= named_first(as_arrays(layer_steps(x, state, 2)))
-    golden |= scoped("pre", as_arrays(layer_steps(x, state, 2, "pre")))
-    golden |= scoped("six", six_layers(x, state)) | scoped("rounded", rounded_layers(golden))
+    golden |= within("pre", as_arrays(layer_steps(x, state, 2, "pre")))
+    golden |= within("six", six_layers(x, state)) | within("rounded", rounded_layers(golden))
 
     stored = as_tensors(np.load(LESSONS / "10_encoder_layer" / "pytorch.npz"))
     x, expected = stored.pop("x"), stored.pop("output")
     steps = layer_steps(x, stored, 2)
     torch.testing.assert_close(steps["output"], expected, rtol=1e-12, atol=1e-12)
-    return golden | scoped("pytorch", as_arrays(steps))
+    return golden | within("pytorch", as_arrays(steps))
 
 
 def six_layers(x, state):
@@ -414,7 +400,7 @@ def rounded_layers(given):
         fed = rounded(rounded(np.maximum(hidden, 0)) @ given["down_weights"] + given["down_bias"])
         output = norm(rounded(between + fed), given["gain2"], given["bias2"])
         error = np.abs(output - given["norm2.output"]).max()
-        result |= scoped(name, {"output": output, "error": error, "large_norm": norm(large, given["gain1"], given["bias1"])})
+        result |= within(name, {"output": output, "error": error, "large_norm": norm(large, given["gain1"], given["bias1"])})
     return result
 
 
@@ -452,12 +438,12 @@ def encoder_stack():
         feed = [(numbers(d, d_ff, scale=2**-4), numbers(d_ff, scale=2**-4)), (numbers(d_ff, d, scale=2**-5), numbers(d, scale=2**-5))]
         state = state_of_layer(maps, feed, [(np.ones(d), np.zeros(d))] * 2)
         steps = layer_steps(x, state, heads, mask=torch.from_numpy(mask))
-        golden |= scoped(f"layers.{i}", as_arrays(steps))
+        golden |= within(f"layers.{i}", as_arrays(steps))
         x = steps["output"]
         states.append(state)
     golden |= {"output": x.numpy()}
     golden["unmasked_change"] = unmasked_change(torch.from_numpy(golden["x"]), torch.from_numpy(lengths), states, heads)
-    return golden | scoped("parameters", parameters_of_models())
+    return golden | within("parameters", parameters_of_models())
 
 
 def unmasked_change(x, lengths, states, heads):
@@ -488,7 +474,7 @@ def parameters_of_models():
     places, norm = torch.nn.Embedding(1024, 768, device="meta"), torch.nn.LayerNorm(768, device="meta")
     small |= {"context": 1024, "positions": counted(places), "layer": counted(layer)}
     small["total"] = counted(torch.nn.TransformerEncoder(layer, 12, norm=norm), places) + small["table"]
-    return scoped("base", base) | scoped("gpt2", small)
+    return within("base", base) | within("gpt2", small)
 
 
 # ----------------------------------------------------------------------------------------------------------- lesson 23
@@ -523,7 +509,7 @@ def pitfalls():
     drawn = planted.drawn_weights()
     golden = {"x": drawn["x"], "memory": drawn["memory"]}
     for scope, steps in exhibits(drawn).items():
-        golden |= scoped(scope, as_arrays(steps))
+        golden |= within(scope, as_arrays(steps))
         for path, array in planted.Program().run(scope).items():  # the other program is right, as long as nothing is planted
             np.testing.assert_allclose(array, golden[path], rtol=1e-11, atol=1e-13)
     for mistake in planted.MISTAKES:

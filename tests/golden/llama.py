@@ -4,30 +4,14 @@ All heads are computed at once, as tensors (h, n, d): keys and values of a group
 rotary positions are a multiplication of complex numbers or Hugging Face's rotate_half, and the cache is what a model
 with all tokens has. What a head has is cut out afterwards.
 
-The names are CASE.STEP; the words of a case are parted by dashes and say what it is, h8 for eight heads, g4 for four
-key/value heads.
+The words of a case's name are parted by dashes and say what it is, h8 for eight heads, g4 for four key/value heads. See case.py
+for what a case is.
 """
-
-import json
-import sys
-from pathlib import Path
 
 import numpy as np
 
-HERE = Path(__file__).resolve().parent
-LESSON = HERE.parent.parent / "lessons" / "17_story"
-sys.path.insert(0, str(HERE.parent / "oracle"))
-import planted
-import small_model
-
-
-def numbers(*shape, seed, scale=1.0):
-    """Stored with the golden, so that it matters to nobody how they are made."""
-    return np.round(np.random.RandomState(seed).standard_normal(shape) * scale * 64) / 64
-
-
-def within(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
+import case
+from case import flags, numbers, within
 
 
 def softmax(x):
@@ -100,7 +84,9 @@ def attention(x, weights, heads, groups, layout=None, mask=None, past=None):
     @param past     keys and values of the tokens before, (past, g d): the keys turned
     """
     first = 0 if past is None else past[0].shape[0]
-    steps = {"x": x} | ({} if past is None else {"past_keys": past[0], "past_values": past[1]})
+    allowed, is_named = mask if mask is not None else (None, False)
+    steps = {"x": x} | ({"mask": allowed} if is_named else {})
+    steps |= {} if past is None else {"past_keys": past[0], "past_values": past[1]}
     packed = {}
     for role in ("query", "key", "value"):
         steps[f"{role}_weights"] = weights[role]
@@ -109,9 +95,6 @@ def attention(x, weights, heads, groups, layout=None, mask=None, past=None):
             steps[f"{role}_bias"] = weights[f"{role}_bias"]
             packed[role] = packed[role] + weights[f"{role}_bias"]
         steps[role] = packed[role]
-    allowed, is_named = mask if mask is not None else (None, False)
-    if is_named:
-        steps["mask"] = allowed
 
     # All heads at once.
     straight = {role: by_heads(packed[role], heads if role == "query" else groups) for role in packed}
@@ -249,10 +232,21 @@ def attention_case(heads, groups, d_model=6, d_k=4, d_v=4, n=5, batch=(), layout
         weights |= {f"{role}_bias": numbers(weights[role].shape[1], seed=20 + i) for i, role in enumerate(list(weights))}
     x = numbers(*batch, n, d_model, seed=n)
     mask = (causal_mask(n, n), True) if causal else None
-    return attention(x, weights, heads, groups, layout, mask)
+    return of_heads(attention(x, weights, heads, groups, layout, mask)[0], weights, heads, layout)
 
 
-def cached_case(heads, groups, past, n, layout, begins=False):
+def of_heads(steps, weights, heads, layout):
+    """A case of multi-head attention: what it is run with, its input, its steps and its weights."""
+    given = {name: steps[name] for name in ("x", "mask", "past_keys", "past_values") if name in steps}
+    names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+    state = {}
+    for name, array in weights.items():
+        role, _, kind = name.partition("_")
+        state[f"{names[role]}.{kind or 'weight'}"] = array if kind else array.T
+    return f"multi-head-attention{flags(heads=heads, positions=layout and 'rotary', rotary_layout=layout)}", given, steps, state
+
+
+def cached_case(heads, groups, past, n, layout):
     """The tokens of one sequence, the first of them before, the others now."""
     d_model, d_k = 7, 4
     widths = {"query": heads * d_k, "key": groups * d_k, "value": groups * 3}
@@ -260,12 +254,10 @@ def cached_case(heads, groups, past, n, layout, begins=False):
     weights["output"] = numbers(heads * 3, d_model, seed=34, scale=0.5)
     x = numbers(past + n, d_model, seed=35)
     whole, _ = attention(x, weights, heads, groups, layout, (causal_mask(past + n, past + n), True))
-    if begins:
-        return with_cache(attention(x, weights, heads, groups, layout, (causal_mask(past + n, past + n), True)))
     _, before = attention(x[:past], weights, heads, groups, layout, (causal_mask(past, past), True))
     attended = attention(x[past:], weights, heads, groups, layout, (causal_mask(n, past + n), True), before)
     np.testing.assert_allclose(attended[0]["output"], whole["output"][past:], rtol=1e-12, atol=1e-12)
-    return with_cache(attended)
+    return of_heads(with_cache(attended), weights, heads, layout)
 
 
 def llama_weights(heads, groups, d_model, d_k, d_ff, layers, vocabulary, tied, seed):
@@ -288,11 +280,27 @@ def llama_case(heads, groups, layout, tied, past=None, d_model=8, d_k=2, d_ff=5,
     ids = np.random.RandomState(heads).randint(0, vocabulary, n).astype(float)
     steps, _ = llama(ids, weights, heads, groups, layout)
     if past is None:
-        return steps
+        steps["output"] = steps["logits"]
+        return f"llama{flags(heads=heads, rotary_layout=layout)}", {"ids": ids}, steps, llama_state(weights)
     _, caches = llama(ids[:past], weights, heads, groups, layout)
     cached, _ = llama(ids[past:], weights, heads, groups, layout, caches, keeps_cache=True)
     np.testing.assert_allclose(cached["logits"], steps["logits"][past:], rtol=1e-12, atol=1e-12)
-    return cached
+    given = {"ids": ids[past:], "heads": np.array([heads])}
+    given |= {f"{i}.{name}": array for i, cache in enumerate(caches) for name, array in zip(("keys", "values"), cache)}
+    return None, given, cached, llama_state(weights)  # attn run llama takes no cache
+
+
+def llama_state(weights):
+    """Under the names that Hugging Face has."""
+    names = {
+        "norm1.gain": "input_layernorm", "norm2.gain": "post_attention_layernorm", "self_attn.query": "self_attn.q_proj",
+        "self_attn.key": "self_attn.k_proj", "self_attn.value": "self_attn.v_proj", "self_attn.output": "self_attn.o_proj",
+        "feed_forward.gate": "mlp.gate_proj", "feed_forward.up": "mlp.up_proj", "feed_forward.down": "mlp.down_proj",
+    }  # fmt: skip
+    state = {"model.embed_tokens.weight": weights["embedding"], "model.norm.weight": weights["gain"]}
+    for i, layer in enumerate(weights["layers"]):
+        state |= {f"model.layers.{i}.{names[name]}.weight": array.T for name, array in layer.items()}
+    return state | ({} if weights["output"] is None else {"lm_head.weight": weights["output"].T})
 
 
 def keras_case(heads, batch=(), n=4, m=None, d_v=3, values=None, queries=None, mask_right=False, penalty=1e10):
@@ -306,161 +314,54 @@ def keras_case(heads, batch=(), n=4, m=None, d_v=3, values=None, queries=None, m
     }  # fmt: skip
     as_mask = lambda lengths, size: None if lengths is None else (np.arange(size) < np.array(lengths)[..., None]).astype(float)
     masks = {"value_mask": as_mask(values, m or n), "query_mask": as_mask(queries, n)}
-    return keras_attention(x, memory, value_memory, weights, heads, mask_right=mask_right, penalty=penalty, **masks)
+    steps = keras_attention(x, memory, value_memory, weights, heads, mask_right=mask_right, penalty=penalty, **masks)
+    given = {"x": x} | ({} if m is None else {"memory": memory, "value_memory": value_memory})
+    given |= {name: mask for name, mask in masks.items() if mask is not None}
+    run = "keras-attention" + flags(heads=heads, mask_right=mask_right, penalty=penalty if mask_right else None)
+    return run, given, steps, {f"{role}_weights": array for role, array in weights.items()}
 
 
 def rms_norm_case(*shape):
-    return rms_norm(numbers(*shape, seed=1), 1 + numbers(shape[-1], seed=2, scale=0.25))
+    x, gain = numbers(*shape, seed=1), 1 + numbers(shape[-1], seed=2, scale=0.25)
+    return "rms-norm", {"x": x}, rms_norm(x, gain), {"weight": gain}
 
 
 def gated_case(*shape, d_ff):
     d = shape[-1]
-    return gated_feed_forward(
-        numbers(*shape, seed=3), numbers(d, d_ff, seed=4), numbers(d, d_ff, seed=5), numbers(d_ff, d, seed=6)
-    )
+    x, gate, up, down = numbers(*shape, seed=3), numbers(d, d_ff, seed=4), numbers(d, d_ff, seed=5), numbers(d_ff, d, seed=6)
+    state = {f"{role}_proj.weight": array.T for role, array in {"gate": gate, "up": up, "down": down}.items()}
+    return "gated-feed-forward", {"x": x}, gated_feed_forward(x, gate, up, down), state
 
 
 def all_cases():
-    """The steps of each case, by its name."""
-    yield "rms_norm-sequence", rms_norm_case(4, 7)
-    yield "rms_norm-batch", rms_norm_case(3, 2, 5)
-    yield "gated_feed_forward-sequence", gated_case(4, 5, d_ff=3)
-    yield "gated_feed_forward-batch", gated_case(2, 3, 6, d_ff=7)
-    yield "attention-h8-g4-none-sequence", attention_case(8, 4)[0]
-    yield "attention-h4-g1-none-sequence-causal", attention_case(4, 1, d_v=3, causal=True, biased=True)[0]
-    yield "attention-h6-g2-pairs-sequence-causal", attention_case(6, 2, layout="pairs", causal=True)[0]
-    yield "attention-h6-g3-halves-batch-causal", attention_case(6, 3, batch=(2,), layout="halves", causal=True)[0]
-    yield "attention-h3-g3-pairs-batch", attention_case(3, 3, batch=(3,), layout="pairs")[0]
-    yield "cached-h4-g2-pairs", cached_case(4, 2, past=3, n=2, layout="pairs")
-    yield "cached-h4-g1-halves", cached_case(4, 1, past=4, n=1, layout="halves")
-    yield "cached-h3-g3-none", cached_case(3, 3, past=1, n=3, layout=None)
-    yield "cached-h4-g2-pairs-begins", cached_case(4, 2, past=1, n=3, layout="pairs", begins=True)
-    yield "llama-h8-g4-pairs-tied", llama_case(8, 4, "pairs", True)
-    yield "llama-h4-g1-halves-own", llama_case(4, 1, "halves", False, d_model=7, d_k=4, d_ff=9, layers=1)
-    yield "llama-h3-g3-pairs-tied", llama_case(3, 3, "pairs", True, d_model=5, layers=3, vocabulary=13, n=1)
-    yield "llama-h8-g4-pairs-tied-cached", llama_case(8, 4, "pairs", True, past=4)
-    yield "llama-h4-g1-halves-own-cached", llama_case(4, 1, "halves", False, past=5, d_model=7, d_k=4, d_ff=9)
-    yield "keras-h2-sequence", keras_case(2)
-    yield "keras-h2-sequence-right", keras_case(2, values=3, queries=3, mask_right=True)
-    yield "keras-h3-sequence-cross-right", keras_case(3, n=3, m=5, mask_right=True, penalty=1e12)
-    yield "keras-h1-batch-cross", keras_case(1, batch=(3,), n=2, m=4, values=[4, 2, 1], queries=[2, 1, 0])
-    yield "keras-h2-batch-starved", keras_case(2, batch=(2,), n=3, values=[2, 0], queries=[2, 3])
+    """Each case after its name: what it is run with, its input, its steps and its weights."""
+    yield "rms_norm-sequence", *rms_norm_case(4, 7)
+    yield "rms_norm-batch", *rms_norm_case(3, 2, 5)
+    yield "gated_feed_forward-sequence", *gated_case(4, 5, d_ff=3)
+    yield "gated_feed_forward-batch", *gated_case(2, 3, 6, d_ff=7)
+    yield "attention-h8-g4-none-sequence", *attention_case(8, 4)
+    yield "attention-h4-g1-none-sequence-causal", *attention_case(4, 1, d_v=3, causal=True, biased=True)
+    yield "attention-h6-g2-pairs-sequence-causal", *attention_case(6, 2, layout="pairs", causal=True)
+    yield "attention-h6-g3-halves-batch-causal", *attention_case(6, 3, batch=(2,), layout="halves", causal=True)
+    yield "attention-h3-g3-pairs-batch", *attention_case(3, 3, batch=(3,), layout="pairs")
+    yield "cached-h4-g2-pairs", *cached_case(4, 2, past=3, n=2, layout="pairs")
+    yield "cached-h4-g1-halves", *cached_case(4, 1, past=4, n=1, layout="halves")
+    yield "cached-h3-g3-none", *cached_case(3, 3, past=1, n=3, layout=None)
+    yield "llama-h8-g4-pairs-tied", *llama_case(8, 4, "pairs", True)
+    yield "llama-h4-g1-halves-own", *llama_case(4, 1, "halves", False, d_model=7, d_k=4, d_ff=9, layers=1)
+    yield "llama-h3-g3-pairs-tied", *llama_case(3, 3, "pairs", True, d_model=5, layers=3, vocabulary=13, n=1)
+    yield "llama-h8-g4-pairs-tied-cached", *llama_case(8, 4, "pairs", True, past=4)
+    yield "llama-h4-g1-halves-own-cached", *llama_case(4, 1, "halves", False, past=5, d_model=7, d_k=4, d_ff=9)
+    yield "keras-h2-sequence", *keras_case(2)
+    yield "keras-h2-sequence-right", *keras_case(2, values=3, queries=3, mask_right=True)
+    yield "keras-h3-sequence-cross-right", *keras_case(3, n=3, m=5, mask_right=True, penalty=1e12)
+    yield "keras-h1-batch-cross", *keras_case(1, batch=(3,), n=2, m=4, values=[4, 2, 1], queries=[2, 1, 0])
+    yield "keras-h2-batch-starved", *keras_case(2, batch=(2,), n=3, values=[2, 0], queries=[2, 3])
 
 
 def llama_golden():
     """Every case, step by step."""
     golden = {}
-    for case, steps in all_cases():
-        golden |= within(case, steps)
+    for of in all_cases():
+        golden |= case.case(*of)
     return golden
-
-
-# ----------------------------------------------------------------------------------------------------------- lesson 17
-
-
-def tiny_weights(numbers, vocabulary, d_model=8, heads=4, groups=2, d_k=2, d_ff=12, layers=2):
-    """As the lesson draws them."""
-    embedding = numbers(vocabulary, d_model)
-    gain = lambda: 1 + numbers(d_model, scale=0.25)
-    drawn = []
-    for _ in range(layers):
-        widths = {
-            "self_attn.query": (d_model, heads * d_k), "self_attn.key": (d_model, groups * d_k),
-            "self_attn.value": (d_model, groups * d_k), "self_attn.output": (heads * d_k, d_model),
-            "feed_forward.gate": (d_model, d_ff), "feed_forward.up": (d_model, d_ff), "feed_forward.down": (d_ff, d_model),
-        }  # fmt: skip
-        drawn.append({role: numbers(*shape) for role, shape in widths.items()} | {"norm1.gain": gain(), "norm2.gain": gain()})
-    return {"embedding": embedding, "layers": drawn, "gain": gain(), "output": None}
-
-
-def next_of(logits, temperature, draw):
-    """The likeliest id at temperature 0; else the id in whose share of [0, 1) the drawn number falls."""
-    if temperature == 0:
-        return int(np.argmax(logits))
-    shares = np.cumsum(softmax(logits / temperature))
-    return int(np.searchsorted(shares, (draw(1)[0] + 1) / 2, side="right"))
-
-
-def continued(temperature, longest=40, seed=7):
-    """The sentence continued by PyTorch's small model to the end of the story, and the logits of all its words."""
-    ids, draw = small_model.sentence_ids(), planted.SplitMix(seed)
-    while ids[-1] != 0 and len(ids) < longest:
-        ids.append(next_of(small_model.small_model(ids)["logits"][-1], temperature, draw))
-    return {"temperature": temperature, "ids": np.array(ids), "logits": small_model.small_model(ids)["logits"]}
-
-
-def small_story():
-    steps = {}
-    for i, temperature in enumerate((0, 1, 3)):
-        steps |= within(f"written.{i}", continued(temperature))
-        if i == 0:
-            logits, temperatures = steps["written.0.logits"][len(small_model.sentence_ids()) - 1], np.array([0.25, 0.5, 1, 2, 4])
-            divided = np.outer(1 / temperatures, logits)
-            probabilities = np.exp(divided) / np.exp(divided).sum(axis=1)[:, None]
-            steps |= within("temperature", {"logits": logits, "temperatures": temperatures, "divided": divided, "probabilities": probabilities})
-    return steps
-
-
-def byte_pairs(text, merges):
-    """Learned on bytes objects: each word a list of its tokens, the first of which has the space in front."""
-    words = [[bytes([byte]) for byte in b" " + word] for word in text.encode().split()]
-    numbers = {bytes([i]): i for i in range(256)}
-    in_order = lambda: np.array([numbers[token] for word in words for token in word])
-    steps = {"bytes": in_order()}
-    for k in range(1, merges + 1):
-        pairs = [pair for word in words for pair in zip(word, word[1:])]
-        left, right = max(pairs, key=pairs.count)  # the first of those that are as frequent
-        numbers[left + right] = 255 + k
-        for word in words:
-            for i in range(len(word) - 2, -1, -1):
-                if i + 1 < len(word) and word[i : i + 2] == [left, right]:
-                    word[i : i + 2] = [left + right]
-        found = {"pair": np.array([numbers[left], numbers[right]]), "token": 255 + k, "count": pairs.count((left, right)), "ids": in_order()}
-        steps |= within(f"merge.{k}", found)
-    return steps
-
-
-def sizes(weights, heads, groups):
-    """Sizes of the tiny model and of Llama 3 8B, counted from shapes."""
-    vocabulary, d_model = weights["embedding"].shape
-    first = weights["layers"][0]
-    own = {"d_model": d_model, "heads": heads, "groups": groups, "d_k": first["self_attn.query"].shape[1] // heads,
-           "d_ff": first["feed_forward.up"].shape[1], "layers": len(weights["layers"]), "vocabulary": vocabulary}  # fmt: skip
-    llama3 = {"d_model": 4096, "heads": 32, "groups": 8, "d_k": 128, "d_ff": 14336, "layers": 32, "vocabulary": 128256}
-    rows = []
-    for s in (own, llama3):
-        kept = np.zeros((2, 1, s["d_k"]))  # a key and a value of one head
-        in_layer = [s["heads"] * s["d_k"]] * 3 + [s["d_model"], s["d_ff"], s["d_model"]]  # query, key, value, output, up, down
-        rows.append(s | {
-            "cache_2017": s["layers"] * s["heads"] * kept.size, "cache_today": s["layers"] * s["groups"] * kept.size,
-            "gib_2017": s["layers"] * s["heads"] * kept.size * 8192 * 2 / 2**30, "gib_today": s["layers"] * s["groups"] * kept.size * 8192 * 2 / 2**30,
-            "norm_biases": sum([s["d_model"]] * (2 * s["layers"] + 1)), "biases": s["layers"] * sum(in_layer),
-            "network_2017": s["d_model"] * s["d_ff"] + s["d_ff"] * s["d_model"],
-            "network_today": s["d_model"] * s["d_ff"] + s["d_model"] * s["d_ff"] + s["d_ff"] * s["d_model"],
-            "table": s["vocabulary"] * s["d_model"],
-        })  # fmt: skip
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
-
-
-def story(seed=28, written=8):
-    """Greedily, each token by a pass over all before it."""
-    tokens = json.loads((LESSON / "tokens.json").read_text())["tokens"]
-    prompt = [tokens.index(token) for token in ("<s>", "▁the", "▁cat", "▁sat", "▁on")]
-    weights = tiny_weights(planted.SplitMix(seed), len(tokens))
-    ids = list(prompt)
-    for _ in range(written):
-        steps, _ = llama(np.array(ids, float), weights, 4, 2, "pairs")
-        ids.append(int(np.argmax(steps["logits"][-1])))
-    steps, _ = llama(np.array(ids, float), weights, 4, 2, "pairs")
-
-    # The parts, on the prompt.
-    first = weights["layers"][0]
-    embedded = weights["embedding"][prompt]
-    norm = rms_norm(embedded, first["norm1.gain"])
-    network = gated_feed_forward(norm["output"], *(first[f"feed_forward.{role}"] for role in ("gate", "up", "down")))
-    golden = small_story() | within("byte_pairs", byte_pairs(" the red ball the red hat the ball", 6))
-    golden |= {"embedding": weights["embedding"], "parts.ids": np.array(prompt, float), "parts.embedded": embedded}
-    golden |= within("parts.norm", norm)
-    golden["parts.mean_share"] = embedded.mean(axis=1) ** 2 / (embedded**2).mean(axis=1)
-    golden |= within("parts.network", network) | within("sizes", sizes(weights, 4, 2))
-    return golden | {name: array for name, array in steps.items() if name != "embedding"}

@@ -14,6 +14,7 @@ from torch import nn
 
 import layers
 import small_model
+from case import within
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "oracle"))
@@ -22,10 +23,6 @@ import planted
 RANKS = 4
 PLAIN = np.arange(8).reshape(RANKS, 2)
 ZIGZAG = np.array([[r, 7 - r] for r in range(RANKS)])
-
-
-def within(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
 
 
 def heads():

@@ -4,8 +4,8 @@
     onnx_attention.py    writes tests/golden/onnx_attention.npz
 
 It needs the package onnx in a version that has the windows of Attention, of opset 25 (1.23 and later, or its source tree).
-generate.py does not run it, since that package is on few machines; the file is what it wrote with 1.23.2. Inputs stand under input.NAME, results under CASE.NAME: Y, present_key, present_value, qk.
-tests/cli/onnx_attention.cpp runs the same cases.
+generate.py does not run it, since that package is on few machines; the file is what it wrote with 1.23.2. Each case (case.py) has,
+of all steps, those that are results of the operator.
 """
 
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from onnx.reference.ops.op_attention import _compute_attention
 
+from case import case, flags
 from generate import write
 
 RANDOM = np.random.RandomState(20)
@@ -100,19 +101,30 @@ CASES = {
 }
 
 
+def run_of(attributes, has_lengths):
+    causal = ("causal-by-length" if has_lengths else "causal-top-left") if "is_causal" in attributes else None
+    names = ("scale", "softcap", "left_window_size", "right_window_size", "q_num_heads")
+    scale, softcap, left, right, heads = (attributes.get(name) for name in names)
+    return "attention" + flags(heads=heads, scale=scale, softcap=softcap, left_window=left, right_window=right, mask=causal)
+
+
 def results():
-    given = inputs()
-    golden = {f"input.{name}": array for name, array in given.items()}
+    given, golden = inputs(), {}
     for name, (arrays, attributes) in CASES.items():
-        q, k, v, mask, past_k, past_v, lengths = (given.get(array) for array in arrays.split())
+        words = arrays.split()
+        q, k, v, mask, past_k, past_v, lengths = (given.get(array) for array in words)
         with np.errstate(invalid="ignore"):
             y, present_key, present_value, qk = _compute_attention(
                 q, k, v, attn_mask=mask, past_key=past_k, past_value=past_v, nonpad_kv_seqlen=lengths, **attributes)
-        golden[f"{name}.Y"] = y
-        if past_k is not None:
-            golden |= {f"{name}.present_key": present_key, f"{name}.present_value": present_value}
+        group = "group_" if words[1].startswith("kg") else ""
+        steps = {"output": y} | ({} if past_k is None else {f"{group}keys": present_key, f"{group}values": present_value})
         if "qk_matmul_output_mode" in attributes:
-            golden[f"{name}.qk"] = qk
+            is_added = mask is not None and mask.dtype != bool
+            steps[["scaled", "capped", "biased" if is_added else "masked", "weights"][attributes["qk_matmul_output_mode"]]] = qk
+        masks = "bias" if words[3] in ("add_bnm", "add_hnm") else "mask"  # either name does
+        taken = dict(zip(("queries", "keys", "values", masks, "past_keys", "past_values", "lengths"), (q, k, v, mask, past_k, past_v, lengths)))
+        taken = {name: array for name, array in taken.items() if array is not None}
+        golden |= case(name, run_of(attributes, lengths is not None), taken, steps)
     return golden
 
 

@@ -6,8 +6,8 @@ makes of a packed sequence. PyTorch has no module that only reads backward: ther
 round. The GRU whose reset gate acts before the product, as Cho et al. 2014 and Keras with reset_after=False have it, is
 in no module of PyTorch's either: it is computed by NumPy.
 
-The names are KIND.LAYERS.DIRECTIONS.INPUT.WHAT.STEP: gru.l2.both.batch.lengths.layers.1.backward.step.3.reset. KIND is
-gru, gru_before or lstm; INPUT is sequence or batch.
+The cases are called KIND.LAYERS.DIRECTIONS.INPUT.WHAT: gru.l2.both.batch.lengths. KIND is gru, gru_before or lstm; INPUT is
+sequence or batch. See case.py for what a case is.
 """
 
 import sys
@@ -19,7 +19,9 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from layers import attend, expect, numbers, with_numbers, within
+import case
+from case import within
+from layers import attend, expect, numbers, with_numbers
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "oracle"))
@@ -157,7 +159,7 @@ def expect_module(module, steps, initial, lengths, is_given, turned):
         expect(tensor, steps[f"final_{name}"])
 
 
-def case(kind, layers, directions, form, what, n=4, d_in=3, d_hidden=2):
+def recurrent_case(kind, layers, directions, form, what, n=4, d_in=3, d_hidden=2):
     ways = ["forward", "backward"] if directions == "both" else [directions]
     new = nn.LSTM if kind == "lstm" else nn.GRU
     module = new(d_in, d_hidden, layers, bias=what != "unbiased", batch_first=True, bidirectional=len(ways) == 2)
@@ -177,7 +179,11 @@ def case(kind, layers, directions, form, what, n=4, d_in=3, d_hidden=2):
     steps = recurrent(kind, x, state_dict, layers, ways, initial, lengths)
     if kind != "gru_before":
         expect_module(module, steps, initial, lengths, is_given, turned=directions == "backward")
-    return steps
+    given = {"x": x} | ({} if lengths is None else {"lengths": lengths})
+    given |= {f"initial_{name}": states for name, states in initial.items()} if is_given else {}
+    if directions == "backward":  # attn run has no such module
+        return None, given, steps, learned(cell_weights(state_dict, 0, directions))
+    return {"gru_before": "gru --reset before"}.get(kind, kind), given, steps, state_dict
 
 
 MODULES = {
@@ -197,8 +203,8 @@ def recurrences():
         for stack, forms in (BEFORE if kind == "gru_before" else MODULES).items():
             for form in forms.split():
                 layers, directions = stack.split(".")
-                steps = case(kind, int(layers[1:]), directions, *form.split("."), n=3 if layers == "l2" else 4)
-                golden |= within(f"{kind}.{stack}.{form}", {name: tensor.contiguous().numpy() for name, tensor in steps.items()})
+                of = recurrent_case(kind, int(layers[1:]), directions, *form.split("."), n=3 if layers == "l2" else 4)
+                golden |= case.case(f"{kind}.{stack}.{form}", *of)
     return golden
 
 
@@ -230,7 +236,7 @@ def convolutions():
         d_in, d_out = shape[-1], 4
         weight, bias = numbers(d_out, d_in, width, seed=700 + width), numbers(d_out, seed=701) if biased else None
         steps = convolution(numbers(*shape, seed=702 + len(shape)), weight, bias)
-        golden |= within(name, {step: tensor.contiguous().numpy() for step, tensor in steps.items()})
+        golden |= case.case(name, None, {"x": steps["x"]}, steps, {part: steps[part] for part in ("kernel", "bias") if part in steps})
     return golden
 
 

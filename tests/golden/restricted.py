@@ -6,26 +6,19 @@ Restricted attention is computed as its authors describe it, on all pairs: score
 the band are is then read off it, column by column. Talking heads are computed on tensors with an axis of heads, as the
 paper's program does; with identities for both mixtures they have to be PyTorch's nn.MultiheadAttention.
 
-The names are restricted.SIZES.NEIGHBOURHOOD.STEP and talking_heads.KIND.INPUT.MASK.STEP. generate.py writes the files.
+The cases are called restricted.SIZES.NEIGHBOURHOOD and talking_heads.KIND.INPUT.MASK. generate.py writes the files.
 """
 
 import numpy as np
 import torch
 from torch import nn
 
-
-def numbers(*shape, seed):
-    """Stored with the golden, so that it matters to nobody how they are made."""
-    return np.round(np.random.RandomState(seed).standard_normal(shape) * 64) / 64
+from case import case, flags, numbers, within
 
 
 def softmax(x):
     """Zeros where all of a row is minus infinity."""
     return torch.softmax(torch.from_numpy(np.asarray(x, float)), dim=-1).nan_to_num(0.0).numpy()
-
-
-def within(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
 
 
 # --------------------------------------------------------------------------------------------------------- restricted
@@ -84,7 +77,10 @@ def restricted_cases():
     for sizes, (n, d_k, d_v) in SIZES.items():
         for name, options in NEIGHBOURHOODS.items():
             given = numbers(n, d_k, seed=n), numbers(n, d_k, seed=100 + n), numbers(n, d_v, seed=200 + n)
-            yield f"restricted.{sizes}.{name}", restricted(*given, **options)
+            past, rest = options.get("past"), {flag: value for flag, value in options.items() if flag != "past"}
+            run = "restricted-attention" + flags(**rest, mask="causal" if past else None)
+            steps = restricted(*given, **options)
+            yield f"restricted.{sizes}.{name}", run, dict(zip(("queries", "keys", "values"), given)), steps
 
 
 # ------------------------------------------------------------------------------------------------------ talking heads
@@ -105,12 +101,10 @@ def talking_heads(x, maps, scores, weights, mask=None, scale=None):
     @param scores  P_l, (h_k, h)
     @param weights  P_w, (h, h_v)"""
     (h_k, h), h_v = scores.shape, weights.shape[1]
-    steps = {"x": x}
+    steps = {"x": x} | ({} if mask is None else {"mask": mask})
     for role in ("query", "key", "value"):
         steps |= linear(role, role, x, *maps[role])
     steps |= {"talking_scores": scores, "talking_weights": weights}
-    if mask is not None:
-        steps["mask"] = mask
     queries, keys, values = split(steps["query"], h_k), split(steps["key"], h_k), split(steps["value"], h_v)
     compared = np.einsum("h...nk,h...mk->h...nm", queries, keys)
     scaled = compared * (1 / np.sqrt(keys.shape[-1]) if scale is None else scale)
@@ -159,10 +153,22 @@ def talking_heads_case(form, mask, h_k=2, h=2, h_v=2, n=4, biased=True, output=T
     batch = () if form == "sequence" else (3,)
     x = numbers(*batch, n, d_model, seed=n + len(batch))
     mixtures = (np.eye(h_k, h), np.eye(h, h_v)) if identities else (numbers(h_k, h, seed=31), numbers(h, h_v, seed=32))
-    steps = talking_heads(x, maps, *mixtures, mask_of(mask, n, batch), scale)
+    allowed = mask_of(mask, n, batch)
+    steps = talking_heads(x, maps, *mixtures, allowed, scale)
     if identities:
         expect_multi_head(x, maps, h, steps)
-    return steps
+    given = {"x": x} | ({} if allowed is None else {"mask": allowed[:, None] if allowed.ndim == 3 else allowed})
+    run = "talking-heads-attention" + flags(scale=scale) if output else None  # which needs an output map
+    return run, given, steps, state_of(maps) | dict(zip(("talking_scores", "talking_weights"), mixtures))
+
+
+def state_of(maps):
+    """An nn.Linear each."""
+    names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+    state = {}
+    for role, (weight, bias) in maps.items():
+        state |= {f"{names[role]}.weight": weight.T} | ({} if bias is None else {f"{names[role]}.bias": bias})
+    return state
 
 
 def expect_multi_head(x, maps, heads, steps):
@@ -195,13 +201,15 @@ TALKING_HEADS = {
 def talking_heads_cases():
     for kind, (forms, options) in TALKING_HEADS.items():
         for form in forms.split():
-            yield f"talking_heads.{kind}.{form}", talking_heads_case(*form.split("."), **options)
+            yield f"talking_heads.{kind}.{form}", *talking_heads_case(*form.split("."), **options)
 
 
 def cases():
     golden = {}
-    for case, steps in [*restricted_cases(), *talking_heads_cases()]:
-        golden |= within(case, steps)
+    for of in restricted_cases():
+        golden |= case(*of, result="context")
+    for of in talking_heads_cases():
+        golden |= case(*of)
     return golden
 
 

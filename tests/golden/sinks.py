@@ -3,11 +3,14 @@
 PyTorch in float64, a step at a time, in the order of the traces. Where transformers is there (5.12.1 was), the result is held
 against the attention of its gpt-oss; Debian's PyTorch is enough to make the golden.
 
-The names are CASE.STEP: heads-causal.with_sink. The gradients are those of the sum of the contexts, each times `seed`.
+The gradients are those of the sum of the contexts, each times `seed`. See case.py for what a case is.
 """
 
 import numpy as np
 import torch
+
+from case import case
+from layers import numbers
 
 try:
     from transformers.models.gpt_oss import modeling_gpt_oss as gpt_oss
@@ -15,17 +18,11 @@ except ImportError:
     gpt_oss = None
 
 
-def numbers(*shape, seed, scale=1.0):
-    """Stored with the golden, so that it matters to nobody how they are made."""
-    return torch.from_numpy(np.round(np.random.RandomState(seed).standard_normal(shape) * scale * 64) / 64)
-
-
 def attended(queries, keys, values, sinks, mask=None):
-    steps = {"queries": queries, "keys": keys, "values": values}
+    steps = {"queries": queries, "keys": keys, "values": values} | ({} if mask is None else {"mask": mask})
     steps["scores"] = scores = queries @ keys.transpose(-1, -2)
     steps["scaled"] = logits = scores / np.sqrt(keys.shape[-1])
     if mask is not None:
-        steps["mask"] = mask
         steps["masked"] = logits = logits.masked_fill(~mask, float("-inf"))
     steps["sinks"] = sinks
     column = sinks[:, None, None] if queries.dim() == 4 else sinks
@@ -66,10 +63,8 @@ def with_gradients(*given, mask=None):
     steps = attended(*given, mask=mask)
     seed = numbers(*steps["context"].shape, seed=99)
     gradients = torch.autograd.grad((steps["context"] * seed).sum(), given)
-    names = ("queries", "keys", "values", "sinks")
-    return {name: step.detach() for name, step in steps.items()} | {"seed": seed} | {
-        f"grad.{name}": gradient for name, gradient in zip(names, gradients)
-    }  # fmt: skip
+    of_names = zip(("queries", "keys", "values", "sinks"), gradients)
+    return steps, {"seed": seed} | {f"grad.{name}": gradient for name, gradient in of_names}
 
 
 def drawn(seed, *front, n, m, heads=1, scale=1.0):
@@ -90,10 +85,12 @@ def cases():
     }
     golden = {}
     for name, (given, mask) in all_cases.items():
-        steps = with_gradients(*given, mask=mask)
+        steps, gradients = with_gradients(*given, mask=mask)
+        steps = {step: array.detach() for step, array in steps.items()}
         if gpt_oss and name != "batch-masked":  # a row of minus infinity alone is none of theirs
             held_against(steps)
-        golden |= {f"{name}.{step}": array.numpy() for step, array in steps.items()}
+        given = {part: steps[part] for part in ("queries", "keys", "values", "mask", "sinks") if part in steps}
+        golden |= case(name, "attention", given, steps, gradients=gradients, result="context")
     if gpt_oss:
         print("sinks: the attention of transformers' gpt-oss gives the same")
     return golden

@@ -6,6 +6,8 @@ By NumPy, from the mathematics. Latent attention itself is held against transfor
 import numpy as np
 import torch
 
+from case import within
+
 INPUTS = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], float)
 QUERY = np.array([[1, 0, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [0, 1, 1, 0]], float)
 KEY = np.array([[0, 1, 1, 0], [1, 0, 1, 1], [0, 1, 0, 0], [1, 1, 0, 1]], float)
@@ -14,10 +16,6 @@ LATENT_QUERY = np.array([[1, 0, 0, 1, 0, 1, 1, 0], [0, 1, 1, 0, 1, 0, 0, -1], [1
 DOWN = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, -1, 1, 0], [0, 1, 0, -1]], float)
 UP = np.array([[1, 0, 1, 0, 0, 2, 0, 1], [1, 1, 0, 1, -1, 0, 2, 0]], float)
 LATENT_OUTPUT = np.array([[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]], float)
-
-
-def within(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
 
 
 def softmax(x):

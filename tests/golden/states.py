@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 import gated_delta_net
+from case import within
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "oracle"))
 import planted
@@ -20,10 +21,6 @@ KEYS = np.array([[1, 0, 0], [0, 1, 0], [0.6, 0.8, 0], [1, 0, 0], [0, 0, 1]], flo
 VALUES = np.array([[1, 2], [3, 0], [-1, 1], [5, -2], [0, 4]], float)
 DECAY, BETA = 0.5, 1.0
 GIVEN = {"queries": QUERIES, "keys": KEYS, "values": VALUES}
-
-
-def within(scope, steps):
-    return {f"{scope}.{name}": array for name, array in steps.items()}
 
 
 def plain():

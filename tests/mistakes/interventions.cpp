@@ -149,9 +149,7 @@ TEST_CASE("each pitfall is diagnosed by the numbers that it gives, and nothing e
           "[interventions][pitfalls][slow]")
 {
     // Several mistakes may give the same numbers where a case is too small to tell them apart.
-    std::vector<GoldenCase> cases = layer_cases();
-    for (GoldenCase& one : position_cases())
-        cases.push_back(std::move(one));
+    const std::vector<GoldenCase> cases = module_cases({"layers"});
     for (const Pitfall& pitfall : pitfalls()) {
         if (!pitfall.is_exhibit)
             continue; // made by tests/oracle/strangers.py, or seen in public only

@@ -25,9 +25,18 @@ struct FlagValue {
     {
     }
 
+    /// The same with an example: a value that changes what comes out, and flags with which it does, "--groups 2".
+    FlagValue like(std::string text, std::string flags = "") &&
+    {
+        example = std::move(text);
+        among = std::move(flags);
+        return std::move(*this);
+    }
+
     std::function<void(const std::string&)> take; ///< stores a text's value; throws Error where it has none
     std::string type = {};                        ///< as --help shows it, where the flag does not name it
     std::string preset = {};                      ///< what --help shows as the default; empty for none
+    std::string example = {}, among = {};         ///< see like()
     bool takes_text = true;
     bool takes_several = false;
 };
@@ -89,7 +98,7 @@ FlagValue one_of(Target& value, const Choices<typename Chosen<Target>::Type>& ch
     for (const auto& choice : choices)
         if (value == choice.second)
             result.preset = choice.first;
-    return result;
+    return std::move(result).like(names.front() == result.preset ? names.back() : names.front());
 }
 
 /// Any enumerator, under its own name: that of name_of().

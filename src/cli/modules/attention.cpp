@@ -37,13 +37,15 @@ struct AttentionFlags {
                                    {"dot", Score::dot},
                                    {"additive", Score::additive},
                                    {"concatenated", Score::concatenated},
-                                   {"bilinear", Score::bilinear}}),
+                                   {"bilinear", Score::bilinear}})
+                        .like("dot"),
                     "how a query is compared with a key"},
-                   {"--normalization", "", one_of(normalization), "how scores become weights"},
+                   {"--normalization", "", one_of(normalization).like("none", "--score dot"),
+                    "how scores become weights"},
                    scale_flag(options.scale),
                    softcap_flag(options.softcap),
                    mask_flag(causal),
-                   {"--heads", "H", whole_number(heads, 1, std::size_t{1} << 20),
+                   {"--heads", "H", whole_number(heads, 1, std::size_t{1} << 20).like("2"),
                     "queries ((b,) n, H d_k) hold H heads side by side, keys and values as many or a divisor of H"},
                    {"--fast", "", is_fast,
                     "compute in float32, by tiles, as fast::attention() does; not with --round, --ablate or "
@@ -431,7 +433,7 @@ Module multi_head_attention_module()
             .flags = head_flags(flags->options) + window_flags(flags->window) +
                      std::vector<Flag>{
                          mask_flag(flags->causal),
-                         {"--norm-epsilon", "E", number(flags->norm_epsilon, NumberRange::from_zero),
+                         {"--norm-epsilon", "E", number(flags->norm_epsilon, NumberRange::from_zero).like("0.5"),
                           "of the norms of queries and keys, where the weights have q_norm and k_norm (default: "
                           "1e-5)"},
                          {"--norm-adds-one", "", flags->options.norm.adds_one,

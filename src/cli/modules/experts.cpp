@@ -19,15 +19,16 @@ struct ExpertsFlags {
     std::vector<Flag> flags()
     {
         std::vector<Flag> all{
-            {"--top", "K", whole_number(options.top, 1), "how many experts each token has"},
+            {"--top", "K", whole_number(options.top, 1).like("3"), "how many experts each token has"},
             {"--scoring", "", one_of(options.scoring), "what the router's logits become before the choice"},
             {"--normalization", "", one_of(options.normalization), "how the scores that were chosen become weights"},
-            {"--scaling-factor", "F", number(options.scaling_factor), "of the weights"},
-            {"--groups", "G", whole_number(groups, 1),
+            {"--scaling-factor", "F", number(options.scaling_factor).like("2.5"), "of the weights"},
+            {"--groups", "G", whole_number(groups, 1).like("2"),
              "experts stand in so many groups, and each token chooses among those of its best groups (default: no "
              "groups)"}};
-        for (Flag flag : {Flag{"--kept-groups", "N", whole_number(grouping.kept, 1), "how many groups each token has"},
-                          Flag{"--group-best", "N", whole_number(grouping.best, 1),
+        for (Flag flag : {Flag{"--kept-groups", "N", whole_number(grouping.kept, 1).like("2", "--groups 2"),
+                               "how many groups each token has"},
+                          Flag{"--group-best", "N", whole_number(grouping.best, 1).like("2", "--top 1 --groups 2"),
                                "a group's score is the sum of its N best: 1 in DeepSeek-V2, 2 in DeepSeek-V3"}}) {
             flag.needs = "--groups";
             all.push_back(std::move(flag));

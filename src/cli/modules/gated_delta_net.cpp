@@ -43,12 +43,12 @@ Module gated_delta_net_module()
                    {"past_recurrent_state", "(b,) h, d_k, d_v", "each head's state before x (default: zeros)"}},
         .what_weights = "in_proj_qkvz and in_proj_ba, or in_proj_qkv, in_proj_z, in_proj_b and in_proj_a; conv1d, "
                         "dt_bias, A_log, norm, out_proj",
-        .flags = {{"--key-heads", "G", whole_number(options->key_heads, 1, std::size_t{1} << 20),
+        .flags = {{"--key-heads", "G", whole_number(options->key_heads, 1, std::size_t{1} << 20).like("1"),
                    "queries and keys have G heads, each for several heads of values (default: as many, where no maps "
                    "are packed)"},
-                  {"--chunk", "N", whole_number(options->chunk, 1, std::size_t{1} << 20),
+                  {"--chunk", "N", whole_number(options->chunk, 1, std::size_t{1} << 20).like("2"),
                    "compute N tokens at a time by products of matrices (default: one after the other)"},
-                  {"--epsilon", "E", number(options->norm.epsilon, NumberRange::from_zero),
+                  {"--epsilon", "E", number(options->norm.epsilon, NumberRange::from_zero).like("0.5"),
                    "of the norm, inside the root"}},
         .run = with_tokens(
             "x", [options]<Sequence T>(const T& x, const ModuleRun& run) { follow_states(*options, x, run); })};

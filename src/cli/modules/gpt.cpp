@@ -19,7 +19,7 @@ struct GptFlags {
     std::vector<Flag> flags()
     {
         return {heads_flag(options.heads),
-                {"--activation", "", one_of(activation),
+                {"--activation", "", one_of(activation).like("gelu"),
                  "of the hidden layer (default: gelu-tanh under GPT-2's names, gelu under nanoGPT's, else relu)"},
                 epsilon_flag(options.norm)};
     }

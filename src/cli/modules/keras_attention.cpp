@@ -19,7 +19,7 @@ struct KerasFlags {
     {
         return {heads_flag(options.heads),
                 {"--mask-right", "", options.mask_right, "no later keys"},
-                {"--penalty", "P", number(penalty, NumberRange::from_zero),
+                {"--penalty", "P", number(penalty, NumberRange::from_zero).like("0.5", "--mask-right"),
                  "subtracted from the scores of keys that a query can't attend to (default: 1e10)"}};
     }
 };

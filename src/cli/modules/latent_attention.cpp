@@ -24,7 +24,7 @@ struct LatentAttentionFlags {
             rotary_base_flag(options.rotary),
             rotary_layout_flag(options.rotary.layout),
             rotary_scaling_flag(options.rotary.scaling),
-            {"--epsilon", "E", number(options.norm.epsilon, NumberRange::from_zero),
+            {"--epsilon", "E", number(options.norm.epsilon, NumberRange::from_zero).like("0.5"),
              "of the norms of the latents, inside the root"},
             {"--absorbed", "", is_absorbed,
              "attend to the latents as they are: the maps to keys and values are absorbed into queries and context"}};

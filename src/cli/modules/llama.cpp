@@ -25,7 +25,7 @@ struct LlamaFlags {
                  "have Hugging Face's names, pairs where they have llama.cpp's or llama2.c's)"},
                 rotary_features_flag(options.rotary.features),
                 rotary_scaling_flag(options.rotary.scaling),
-                {"--epsilon", "E", number(options.norm.epsilon, NumberRange::from_zero),
+                {"--epsilon", "E", number(options.norm.epsilon, NumberRange::from_zero).like("0.5"),
                  "added to the mean square, inside the root"},
                 fast_flag(is_fast, "fast::llama()")};
     }

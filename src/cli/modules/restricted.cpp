@@ -15,8 +15,9 @@ std::vector<Flag> restricted_flags(RestrictedOptions& options)
 {
     Neighbourhood& neighbourhood = options.neighbourhood;
     constexpr std::size_t most = std::size_t{1} << 40;
-    return {{"--radius", "R", whole_number(neighbourhood.radius, 0, most), "neighbours are at most R places away"},
-            {"--stride", "S", whole_number(neighbourhood.stride, 1, most),
+    return {{"--radius", "R", whole_number(neighbourhood.radius, 0, most).like("2"),
+             "neighbours are at most R places away"},
+            {"--stride", "S", whole_number(neighbourhood.stride, 1, most).like("3"),
              "neighbours are any multiple of S places away; with --radius the union of both"},
             {"--mask", "", one_of(neighbourhood.side, {{"causal", Side::causal}}), "no later neighbours"},
             scale_flag(options.scale)};

@@ -8,17 +8,17 @@ namespace attn::cli {
 
 Flag heads_flag(std::size_t& heads)
 {
-    return {"--heads", "H", whole_number(heads, 1, std::size_t{1} << 20), "number of heads", true};
+    return {"--heads", "H", whole_number(heads, 1, std::size_t{1} << 20).like("4"), "number of heads", true};
 }
 
 Flag scale_flag(std::optional<double>& scale)
 {
-    return {"--scale", "S", number(scale), "factor of the scores (default: 1/sqrt(d_k))"};
+    return {"--scale", "S", number(scale).like("2"), "factor of the scores (default: 1/sqrt(d_k))"};
 }
 
 Flag softcap_flag(std::optional<double>& softcap)
 {
-    return {"--softcap", "C", number(softcap, NumberRange::above_zero),
+    return {"--softcap", "C", number(softcap, NumberRange::above_zero).like("0.5"),
             "keeps the scaled scores between -C and C: C tanh(scores / C)"};
 }
 
@@ -33,13 +33,13 @@ Flag mask_flag(std::optional<Causal>& causal, const std::string& whose)
 
 Flag rotary_base_flag(RotaryOptions& rotary)
 {
-    return {"--rotary-base", "B", number(rotary.base, NumberRange::above_zero),
+    return {"--rotary-base", "B", number(rotary.base, NumberRange::above_zero).like("3"),
             "pair i of d features is rotated by position / B^(2i/d)"};
 }
 
 Flag rotary_features_flag(std::optional<std::size_t>& features)
 {
-    return {"--rotary-features", "N", whole_number(features, 2, std::size_t{1} << 20),
+    return {"--rotary-features", "N", whole_number(features, 2, std::size_t{1} << 20).like("2"),
             "only the first N features of each head are rotated (default: all)"};
 }
 
@@ -54,7 +54,7 @@ Flag rotary_scaling_flag(RotaryScaling& scaling)
         scaling = files::rotary_scaling(given, given, "");
     };
     return {
-        "--rotary-scaling", "JSON", FlagValue(read),
+        "--rotary-scaling", "JSON", FlagValue(read).like(R"({"rope_type":"linear","factor":8})"),
         "other frequencies for texts longer than in training: rope_parameters of config.json, without rope_theta and "
         "partial_rotary_factor; its rope_type is one of " +
             names};
@@ -63,10 +63,10 @@ Flag rotary_scaling_flag(RotaryScaling& scaling)
 std::vector<Flag> window_flags(Window& window, const std::string& position)
 {
     constexpr std::size_t most = std::size_t{1} << 40;
-    return {{"--left-window", "L", whole_number(window.left, 0, most),
+    return {{"--left-window", "L", whole_number(window.left, 0, most).like("0"),
              "a query can attend to at most L keys before its own position" + position},
-            {"--right-window", "R", whole_number(window.right, 0, most), "and to at most R keys after it"},
-            {"--kept", "K", whole_number(window.kept, 0, most),
+            {"--right-window", "R", whole_number(window.right, 0, most).like("0"), "and to at most R keys after it"},
+            {"--kept", "K", whole_number(window.kept, 0, most).like("1", "--mask causal --left-window 0"),
              "and to the first K keys, however far before it they are", false, "--left-window"}};
 }
 
@@ -77,7 +77,7 @@ Flag rotary_layout_flag(RotaryLayout& layout)
 
 Flag first_flag(std::size_t& first)
 {
-    return {"--first", "P", whole_number(first, 0, std::size_t{1} << 40),
+    return {"--first", "P", whole_number(first, 0, std::size_t{1} << 40).like("2"),
             "position of the first token: how many come before it"};
 }
 
@@ -89,7 +89,7 @@ Flag fast_flag(bool& is_fast, const std::string& function)
 
 Flag epsilon_flag(LayerNormOptions& options)
 {
-    return {"--epsilon", "E", number(options.epsilon, NumberRange::from_zero),
+    return {"--epsilon", "E", number(options.epsilon, NumberRange::from_zero).like("0.5"),
             "added to the variance, inside the root"};
 }
 
@@ -101,9 +101,9 @@ Flag activation_flag(FeedForwardOptions& options)
 std::vector<Flag> gate_flags(GatedFeedForwardOptions& options)
 {
     return {{"--activation", "", one_of(options.activation), "of the gate"},
-            {"--limit", "L", number(options.limit, NumberRange::above_zero),
+            {"--limit", "L", number(options.limit, NumberRange::above_zero).like("0.01"),
              "gates are at most L, and up stays between -L and L (default: no limit)"},
-            {"--up-shift", "S", number(options.up_shift), "added to up: 1 in gpt-oss, with --limit 7"}};
+            {"--up-shift", "S", number(options.up_shift).like("1"), "added to up: 1 in gpt-oss, with --limit 7"}};
 }
 
 std::vector<Flag> head_flags(MultiHeadOptions& options)
@@ -117,8 +117,10 @@ std::vector<Flag> head_flags(MultiHeadOptions& options)
                             rotary_features_flag(options.rotary.features),
                             rotary_scaling_flag(options.rotary.scaling)};
     for (Flag& flag : flags)
-        if (flag.name.starts_with("--rotary"))
+        if (flag.name.starts_with("--rotary")) {
             flag.needs = "--positions rotary";
+            flag.value.among = "--heads 1 " + flag.needs;
+        }
     return flags;
 }
 
@@ -156,9 +158,9 @@ std::vector<Flag> StackFlags::of_layer(const std::string& whose)
 
 std::vector<Flag> StackFlags::of_stack()
 {
-    return {{"--final-epsilon", "E", number(final_epsilon, NumberRange::from_zero),
+    return {{"--final-epsilon", "E", number(final_epsilon, NumberRange::from_zero).like("0.5"),
              "of the norm after the last layer (default: that of the layers)"},
-            {"--layers", "N", whole_number(layers, 1, 10'000),
+            {"--layers", "N", whole_number(layers, 1, 10'000).like("7"),
              "number of layers that the weights must have (default: as many as they have)"}};
 }
 

@@ -46,12 +46,13 @@ struct PositionFlags {
 
     std::vector<Flag> flags()
     {
-        return {{"--base", "B", number(base, NumberRange::above_zero),
-                 "of sinusoidal positions: pair i of d features has the frequency B^(-2i/d) (default: 10000)"},
-                {"--layout", "",
-                 one_of(layout, {{"interleaved", SineLayout::interleaved}, {"halves", SineLayout::halves}}),
-                 "of sinusoidal positions: sines and cosines alternating, or all sines first (default: interleaved)"},
-                first_flag(first)};
+        return {
+            {"--base", "B", number(base, NumberRange::above_zero).like("3"),
+             "of sinusoidal positions: pair i of d features has the frequency B^(-2i/d) (default: 10000)"},
+            {"--layout", "",
+             one_of(layout, {{"interleaved", SineLayout::interleaved}, {"halves", SineLayout::halves}}).like("halves"),
+             "of sinusoidal positions: sines and cosines alternating, or all sines first (default: interleaved)"},
+            first_flag(first)};
     }
 
     void check(bool has_weights) const
@@ -87,7 +88,7 @@ Module rms_norm_module()
     return {.name = "rms-norm",
             .summary = "nn.RMSNorm over the features of each token",
             .inputs = {required("x", "(b,) n, d_model")},
-            .flags = {{"--epsilon", "E", number(options->epsilon, NumberRange::from_zero),
+            .flags = {{"--epsilon", "E", number(options->epsilon, NumberRange::from_zero).like("0.5"),
                        "added to the mean square, inside the root"}},
             .run = with_tokens("x", [options](const auto& x, const ModuleRun& run) {
                 rms_norm(x, run.load<RmsNormWeights>(d_model(x)), *options, run.trace);
@@ -161,15 +162,15 @@ Module positions_module()
 Module embedding_module()
 {
     const auto scale = std::make_shared<std::optional<double>>();
-    return {
-        .name = "embedding",
-        .summary = "nn.Embedding: a row of a table for each token",
-        .inputs = {ids_input()},
-        .what_weights = "the table, weight (vocabulary, d_model)",
-        .flags = {{"--scale", "S", number(*scale), "factor of the rows, such as the root of d_model (default: none)"}},
-        .run = with_ids([scale](const auto& ids, const ModuleRun& run) {
-            look_up(ids, run.load<EmbeddingWeights>({}), *scale, run.trace);
-        })};
+    return {.name = "embedding",
+            .summary = "nn.Embedding: a row of a table for each token",
+            .inputs = {ids_input()},
+            .what_weights = "the table, weight (vocabulary, d_model)",
+            .flags = {{"--scale", "S", number(*scale).like("2"),
+                       "factor of the rows, such as the root of d_model (default: none)"}},
+            .run = with_ids([scale](const auto& ids, const ModuleRun& run) {
+                look_up(ids, run.load<EmbeddingWeights>({}), *scale, run.trace);
+            })};
 }
 
 Module cross_entropy_module()
@@ -181,7 +182,7 @@ Module cross_entropy_module()
         .inputs = {required("logits", "(b,) n, vocabulary"),
                    {"targets", "(b,) n", "the right class of each row; -100 is not counted", true, InputKind::targets}},
         .weights = Weights::none,
-        .flags = {{"--label-smoothing", "E", number(options->label_smoothing, NumberRange::from_zero),
+        .flags = {{"--label-smoothing", "E", number(options->label_smoothing, NumberRange::from_zero).like("0.5"),
                    "so much of the target is spread evenly over all classes"}},
         .run = with_tokens("logits", [options]<Sequence T>(const T& logits, const ModuleRun& run) {
             using Targets = std::conditional_t<std::same_as<T, Matrix>, Integers, IntegerMatrix>;

@@ -1,7 +1,6 @@
 // What attn run reads from --input: which arrays, of which kinds, and masks above all.
 
 #include "cli/desk.hpp"
-#include "masked.hpp"
 
 #include <numeric>
 
@@ -450,53 +449,6 @@ TEST_CASE("lengths can be 2.0, and no rounding moves them or any other whole num
 }
 
 // ------------------------------------------------------------------------------------------------------------- decoders
-
-TEST_CASE("attn run keeps the masks of target, memory and source apart", "[cli][run][decoder][mask]")
-{
-    const Array given = booleans({3, 5}, {1, 0, 1, 1, 0, 1, 1, 0, 1, 0, 1, 1, 1, 0, 0});
-    const DecoderWeights weights = whole_of(2).decoder;
-    CHECK(identical(
-        Desk(with(with_memory(), "memory_mask", given), state_dict(weights))
-            .output("decoder", words_of("--heads 2 --mask causal")),
-        to_array(decoder(tokens(), memory_tokens(), weights,
-                         masked_decoder({.attention = {.heads = 2}}, causal_mask(3, 3), from_array<Mask>(given))))));
-
-    NamedArrays both = with(source_and_target(), "memory_mask", given);
-    both["target_mask"] = booleans({3, 3}, {1, 0, 1, 1, 1, 0, 1, 1, 1});
-    both["source_mask"] = all_allowed({5, 5});
-    both["source_mask"].values[7] = 0;
-    CHECK(identical(
-        Desk(both, state_dict(whole_of(2))).output("transformer", {"--heads", "2"}),
-        to_array(transformer(memory_tokens(), tokens(), whole_of(2),
-                             masked_transformer({.attention = {.heads = 2}}, from_array<Mask>(both["source_mask"]),
-                                                from_array<Mask>(both["target_mask"]), from_array<Mask>(given))))));
-}
-
-TEST_CASE("attn run pads target and memory, and no query attends to the source's padding", "[cli][run][decoder][mask]")
-{
-    Numbers numbers(15);
-    const Tensor3 target = numbers.tensor3(2, 3, 4), source = numbers.tensor3(2, 5, 4);
-    const Array of_target{{2}, {2, 3}}, of_source{{2}, {5, 1}};
-    const auto padding = [](std::size_t n, std::size_t m, const Array& lengths) {
-        return join_masks(n, m, {.key_lengths = from_array<Integers>(lengths)});
-    };
-    const EncoderOptions two_heads{.attention = {.heads = 2}};
-    const NamedArrays two{
-        {"x", to_array(target)}, {"memory", to_array(source)}, {"lengths", of_target}, {"memory_lengths", of_source}};
-    CHECK(identical(
-        Desk(two, state_dict(whole_of(2).decoder)).output("decoder", {"--heads", "2"}),
-        to_array(decoder(target, source, whole_of(2).decoder,
-                         masked_decoder(for_decoder(two_heads), padding(3, 3, of_target), padding(3, 5, of_source))))));
-
-    const NamedArrays both{{"target", to_array(target)},
-                           {"source", to_array(source)},
-                           {"target_lengths", of_target},
-                           {"source_lengths", of_source}};
-    CHECK(identical(Desk(both, state_dict(whole_of(2))).output("transformer", {"--heads", "2"}),
-                    to_array(transformer(source, target, whole_of(2),
-                                         masked_transformer(for_transformer(two_heads), padding(5, 5, of_source),
-                                                            padding(3, 3, of_target), padding(3, 5, of_source))))));
-}
 
 TEST_CASE("attn run refuses masks and lengths of a memory that do not fit", "[cli][run][decoder][mask][hostile]")
 {

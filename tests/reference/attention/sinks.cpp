@@ -5,7 +5,6 @@
 #include "attn/reference/layers/cache.hpp"
 #include "attn/reference/layers/talking_heads.hpp"
 
-#include "golden.hpp"
 #include "reference/layers/examples.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
@@ -16,65 +15,10 @@
 #include "attn/reference/ops/heads.hpp"
 #include "attn/reference/ops/matmul.hpp"
 
-#include <map>
-
 using namespace attn;
 using namespace attn::test;
 
 namespace {
-
-/// What a case has to give, its gradients apart.
-struct SinksCase {
-    Golden steps = {};
-    std::map<std::string, Array> gradients = {}; ///< and `seed`
-
-    const Array& array(std::string_view name) const
-    {
-        return std::ranges::find(steps, name, &Golden::value_type::first)->second;
-    }
-
-    template <Attending T>
-    void compute_as(const Trace& trace) const
-    {
-        AttentionOptions options{.sinks = from_array<Vector>(array("sinks"))};
-        if (std::ranges::find(steps, "mask", &Golden::value_type::first) != steps.end())
-            options.mask = array("mask").rank() == 2 ? AnyMask(from_array<Mask>(array("mask")))
-                                                     : AnyMask(from_array<BatchMask>(array("mask")));
-        scaled_dot_product_attention(from_array<T>(array("queries")), from_array<T>(array("keys")),
-                                     from_array<T>(array("values")), options, trace);
-    }
-    void compute(const Trace& trace) const
-    {
-        const std::size_t rank = array("queries").rank();
-        rank == 2 ? compute_as<Matrix>(trace) : rank == 3 ? compute_as<Tensor3>(trace) : compute_as<Tensor4>(trace);
-    }
-    Recording run() const
-    {
-        Recorder recorder;
-        compute(Trace(recorder));
-        return recorder.recording();
-    }
-};
-
-std::map<std::string, SinksCase> cases()
-{
-    std::map<std::string, SinksCase> result;
-    for (const auto& [path, array] : read_golden("sinks")) {
-        const std::size_t dot = path.find('.');
-        SinksCase& of = result[path.substr(0, dot)];
-        const std::string step = path.substr(dot + 1);
-        if (step == "seed" || step.starts_with("grad."))
-            of.gradients[step] = array;
-        else
-            of.steps.emplace_back(step, array);
-    }
-    return result;
-}
-
-const Array& value_of(const Recording& recording, const std::string& path)
-{
-    return recording.steps.at(*formula::StepNames(recording).find(path)).value;
-}
 
 /// The weights of softmax with one more score, by hand.
 Matrix weights_by_hand(const Matrix& scores, double sink)
@@ -98,44 +42,6 @@ MultiHeadWeights heads_with_sinks(Numbers& numbers, std::size_t heads)
 }
 
 } // namespace
-
-std::vector<GoldenCase> sinks_cases()
-{
-    std::vector<GoldenCase> result;
-    for (const auto& [name, of] : cases())
-        result.push_back({name, of.steps, [of = of](const Trace& trace) { of.compute(trace); }});
-    return result;
-}
-
-TEST_CASE("every step of attention with sinks is PyTorch's", "[attention][sinks][golden]")
-{
-    const auto all = cases();
-    CHECK(all.size() == 5);
-    for (const auto& [name, of] : all) {
-        CAPTURE(name);
-        const Recording recording = of.run();
-        CHECK(difference(recording, of.steps) == "");
-        CHECK(formula::verify(recording).passed());
-    }
-}
-
-TEST_CASE("the gradients of sinks, queries, keys and values are PyTorch's", "[attention][sinks][golden][gradient]")
-{
-    for (const auto& [name, of] : cases()) {
-        CAPTURE(name);
-        const Recording result = formula::gradients(of.run(), {.of = "context", .seed = of.gradients.at("seed")});
-        CHECK(formula::verify(result).passed());
-        for (const auto& [step, expected] : of.gradients) {
-            if (step == "seed")
-                continue;
-            CAPTURE(step);
-            const Array& found = value_of(result, step);
-            REQUIRE(found.shape == expected.shape);
-            for (std::size_t i = 0; i < found.size(); ++i)
-                CHECK(found.values[i] == Approx(expected.values[i]).epsilon(1e-11).margin(1e-12));
-        }
-    }
-}
 
 TEST_CASE("the steps with a sink are the ones that WeighingOptions lists", "[attention][sinks][steps][source]")
 {

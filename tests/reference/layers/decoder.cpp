@@ -5,8 +5,6 @@
 #include "masked.hpp"
 #include "test.hpp"
 
-#include "attn/core/shape.hpp"
-
 using namespace attn;
 using namespace attn::test;
 
@@ -139,27 +137,6 @@ TEST_CASE("every output of a decoder depends on the memory but not on its order,
         const Layers narrow = decoder_options(placement, causal_mask(4, 4), first_two);
         CHECK(close(decode(x, memory, weights, narrow), decode(x, changed, weights, narrow), 0));
         CHECK(close(decode(x, memory, weights, narrow), decode(x, rows_by_hand(memory, {0, 1}), weights, open)));
-    }
-}
-
-TEST_CASE("decoding a batch gives what decoding each sequence alone gives", "[layers][decoder][batch]")
-{
-    Numbers numbers(5);
-    const Tensor3 x = numbers.tensor3(3, 4, 6), memory = numbers.tensor3(3, 5, 6);
-    const DecoderWeights weights = random_decoder(numbers, 2, true);
-    const Integers lengths{5, 2, 1};
-    const BatchMask padding = std::get<BatchMask>(*join_masks(4, 5, {.key_lengths = lengths}));
-    for (const NormPlacement placement : placements) {
-        const Tensor3 stack = decode(x, memory, weights, decoder_options(placement, causal_mask(4, 4), padding));
-        const Tensor3 layer =
-            decode(x, memory, weights.layers[0], decoder_options(placement, causal_mask(4, 4), padding));
-        REQUIRE(shape_of(stack) == Shape{3, 4, 6});
-        for (std::size_t b = 0; b < 3; ++b) {
-            const Matrix tokens = sequence_by_hand(x, b), known = sequence_by_hand(memory, b);
-            const Layers alone = decoder_options(placement, causal_mask(4, 4), sequence_by_hand(padding, b));
-            CHECK(close(sequence_by_hand(stack, b), decode(tokens, known, weights, alone)));
-            CHECK(close(sequence_by_hand(layer, b), decode(tokens, known, weights.layers[0], alone)));
-        }
     }
 }
 

@@ -1,13 +1,11 @@
 #include "attn/reference/layers/experts.hpp"
 
 #include "examples.hpp"
-#include "golden.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
 
 #include "attn/core/choices.hpp"
 #include "attn/core/shape.hpp"
-#include "attn/formula/gradient.hpp"
 #include "attn/reference/layers/activation.hpp"
 #include "attn/reference/ops/softmax.hpp"
 
@@ -17,95 +15,6 @@ using namespace attn;
 using namespace attn::test;
 
 namespace {
-
-constexpr ExpertNormalization not_normalized = ExpertNormalization::none;
-
-/// The options of each model of tests/golden/experts.py.
-const std::map<std::string, ExpertsOptions> models{
-    {"mixtral", {}},
-    {"qwen2_moe", {.top = 3, .normalization = not_normalized}},
-    {"qwen3_moe", {.top = 3}},
-    {"gpt_oss",
-     {.scoring = ExpertScoring::logits,
-      .normalization = ExpertNormalization::softmax,
-      .expert = {.activation = Activation::quick_gelu, .limit = 7, .up_shift = 1}}},
-    {"deepseek_v2", {.top = 3, .normalization = not_normalized, .scaling_factor = 16, .groups = ExpertGroups{3, 2, 1}}},
-    {"deepseek_v3",
-     {.top = 3, .scoring = ExpertScoring::sigmoid, .scaling_factor = 2.5, .groups = ExpertGroups{4, 2, 2}}},
-    {"llama4",
-     {.top = 1,
-      .scoring = ExpertScoring::sigmoid,
-      .normalization = not_normalized,
-      .weighting = ExpertWeighting::input}},
-};
-
-// ------------------------------------------------------------------------------------------------------------- goldens
-
-/// The steps of one case, and the weights that are among them.
-class ExpertsCase {
-public:
-    explicit ExpertsCase(std::string name) : name_(std::move(name)) {}
-
-    void add(const std::string& step, const Array& array) { steps_.emplace_back(step, array); }
-    const Golden& steps() const { return steps_; }
-    const ExpertsOptions& options() const { return models.at(name_.substr(0, name_.find('-'))); }
-    bool is_batch() const { return name_.ends_with("-batch"); }
-
-    template <class T>
-    std::optional<T> maybe(const std::string& step) const
-    {
-        const auto found = std::ranges::find(steps_, step, &Golden::value_type::first);
-        return found == steps_.end() ? std::nullopt : std::optional(from_array<T>(found->second));
-    }
-    template <class T>
-    T get(const std::string& step) const
-    {
-        return maybe<T>(step).value();
-    }
-
-    LinearWeights map(const std::string& name) const
-    {
-        return {get<Matrix>(name + "_weights"), maybe<Vector>(name + "_bias")};
-    }
-    GatedFeedForwardWeights network(const std::string& scope) const
-    {
-        return {map(scope + ".gate"), map(scope + ".up"), map(scope + ".down")};
-    }
-
-    ExpertsWeights weights() const
-    {
-        ExpertsWeights weights{map("router"), maybe<Vector>("correction_bias")};
-        for (std::size_t i = 0; maybe<Matrix>("expert." + std::to_string(i) + ".gate_weights"); ++i)
-            weights.experts.push_back(network("expert." + std::to_string(i)));
-        if (maybe<Matrix>("shared_expert.gate_weights"))
-            weights.shared_expert = network("shared_expert");
-        if (maybe<Matrix>("shared_expert_gate_weights"))
-            weights.shared_expert_gate = map("shared_expert_gate");
-        return weights;
-    }
-
-    void compute(const Trace& trace) const
-    {
-        if (is_batch())
-            experts(get<Tensor3>("x"), weights(), options(), trace);
-        else
-            experts(get<Matrix>("x"), weights(), options(), trace);
-    }
-
-private:
-    std::string name_;
-    Golden steps_;
-};
-
-std::map<std::string, ExpertsCase> cases()
-{
-    std::map<std::string, ExpertsCase> result;
-    for (const auto& [path, array] : read_golden("experts")) {
-        const std::string name = path.substr(0, path.find('.'));
-        result.try_emplace(name, name).first->second.add(path.substr(name.size() + 1), array);
-    }
-    return result;
-}
 
 // ------------------------------------------------------------------------------------------------------------- by hand
 
@@ -155,46 +64,6 @@ std::vector<std::pair<std::size_t, ExpertsOptions>> all_options()
 }
 
 } // namespace
-
-std::vector<GoldenCase> experts_cases()
-{
-    std::vector<GoldenCase> result;
-    for (const auto& [name, of] : cases())
-        result.push_back({name, of.steps(), [of = of](const Trace& trace) { of.compute(trace); }});
-    return result;
-}
-
-TEST_CASE("every step of a mixture of experts is that of Hugging Face's block", "[layers][experts][golden]")
-{
-    const std::map<std::string, ExpertsCase> all = cases();
-    CHECK(all.size() == 14);
-    for (const auto& [name, of] : all) {
-        CAPTURE(name);
-        Recorder recorder;
-        of.compute(Trace(recorder));
-        CHECK(difference(recorder.recording(), of.steps()) == "");
-        CHECK(wrong_steps(recorder) == std::vector<std::string>{});
-    }
-}
-
-TEST_CASE("the gradients of a mixture of experts are those of central differences", "[layers][experts][gradient]")
-{
-    for (const auto& [name, of] : cases()) {
-        CAPTURE(name);
-        Recorder recorder;
-        of.compute(Trace(recorder));
-        const Recording result = formula::gradients(recorder.recording(), {.of = "output"});
-        CHECK(formula::verify(result).passed());
-        const auto checks = formula::check_gradients(result);
-        CHECK(checks.size() > 10);
-        for (const formula::GradientCheck& check : checks) {
-            CAPTURE(check.input, check.by_gradient, check.by_differences, check.error);
-            CHECK(check.agrees());
-        }
-        for (const Step& step : result.steps)
-            CHECK(step.path != "grad.correction_bias"); // which only chooses
-    }
-}
 
 TEST_CASE("a token's result is that of its experts only, each weighted by its share", "[layers][experts]")
 {

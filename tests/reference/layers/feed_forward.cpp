@@ -71,19 +71,6 @@ TEST_CASE("a feed-forward network works on each token by itself", "[layers][feed
     }
 }
 
-TEST_CASE("a feed-forward network of a batch is that of each sequence by itself", "[layers][feed_forward][batch]")
-{
-    Numbers numbers(4);
-    const Tensor3 x = numbers.tensor3(3, 2, 4);
-    const FeedForwardWeights weights = random_feed_forward(numbers, 4, 5);
-    for (const Activation activation : enumerators<Activation>) {
-        const Tensor3 y = feed_forward(x, weights, {activation});
-        REQUIRE(shape_of(y) == Shape{3, 2, 4});
-        for (std::size_t b = 0; b < 3; ++b)
-            CHECK(close(sequence_by_hand(y, b), feed_forward(sequence_by_hand(x, b), weights, {activation})));
-    }
-}
-
 TEST_CASE("a traced feed-forward network gives the same bits, and every formula holds", "[layers][feed_forward][trace]")
 {
     Numbers numbers(5);

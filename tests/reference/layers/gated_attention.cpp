@@ -5,87 +5,15 @@
 #include "attn/reference/layers/talking_heads.hpp"
 
 #include "examples.hpp"
-#include "golden.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
-#include "attn/formula/gradient.hpp"
-
-#include <map>
 
 using namespace attn;
 using namespace attn::test;
 
 namespace {
-
-/// The steps of one case, the weights that are among them, and its gradients.
-struct GatedCase {
-    Golden steps = {};
-    std::map<std::string, Array> gradients = {}; ///< and `seed`
-
-    bool has(const std::string& step) const
-    {
-        return std::ranges::find(steps, step, &Golden::value_type::first) != steps.end();
-    }
-    template <class T>
-    T get(const std::string& step) const
-    {
-        return from_array<T>(std::ranges::find(steps, step, &Golden::value_type::first)->second);
-    }
-    LinearWeights map(const std::string& name) const
-    {
-        LinearWeights weights{get<Matrix>(name + "_weights")};
-        if (has(name + "_bias"))
-            weights.bias = get<Vector>(name + "_bias");
-        return weights;
-    }
-    MultiHeadWeights weights() const
-    {
-        return {.query = map("query"),
-                .key = map("key"),
-                .value = map("value"),
-                .output = map("output"),
-                .query_norm = RmsNormWeights{get<Vector>("query_norm.gain")},
-                .key_norm = RmsNormWeights{get<Vector>("key_norm.gain")},
-                .gate = map("gate")};
-    }
-
-    template <Sequence T>
-    void compute(const Trace& trace) const
-    {
-        const MultiHeadOptions options{.heads = 4,
-                                       .causal = Causal::bottom_right,
-                                       .positions = HeadPositions::rotary,
-                                       .rotary = {.base = 100, .layout = RotaryLayout::halves, .features = 2},
-                                       .norm = {.epsilon = 1e-6, .adds_one = true}};
-        if (has("past_keys"))
-            cached_self_attention(get<T>("x"), KeyValueCacheOf<T>{get<T>("past_keys"), get<T>("past_values")},
-                                  weights(), options, trace);
-        else
-            multi_head_attention(get<T>("x"), weights(), options, trace);
-    }
-    void run(const Trace& trace) const
-    {
-        const bool is_batch = std::ranges::find(steps, "x", &Golden::value_type::first)->second.rank() == 3;
-        is_batch ? compute<Tensor3>(trace) : compute<Matrix>(trace);
-    }
-};
-
-std::map<std::string, GatedCase> gated_cases()
-{
-    std::map<std::string, GatedCase> result;
-    for (const auto& [path, array] : read_golden("gated_attention")) {
-        const std::size_t dot = path.find('.');
-        GatedCase& of = result[path.substr(0, dot)];
-        const std::string step = path.substr(dot + 1);
-        if (step == "seed" || step.starts_with("grad."))
-            of.gradients[step] = array;
-        else
-            of.steps.emplace_back(step, array);
-    }
-    return result;
-}
 
 MultiHeadWeights gated_heads(Numbers& numbers)
 {
@@ -95,50 +23,6 @@ MultiHeadWeights gated_heads(Numbers& numbers)
 }
 
 } // namespace
-
-std::vector<GoldenCase> gated_attention_cases()
-{
-    std::vector<GoldenCase> result;
-    for (const auto& [name, of] : gated_cases())
-        result.push_back({name, of.steps, [of = of](const Trace& trace) { of.run(trace); }});
-    return result;
-}
-
-TEST_CASE("every step of gated attention is that of Qwen3-Next, all at once and with a cache",
-          "[layers][gated_attention][golden]")
-{
-    const auto all = gated_cases();
-    CHECK(all.size() == 4);
-    for (const auto& [name, of] : all) {
-        CAPTURE(name);
-        Recorder recorder;
-        of.run(Trace(recorder));
-        CHECK(difference(recorder.recording(), of.steps) == "");
-        CHECK(wrong_steps(recorder) == std::vector<std::string>{});
-    }
-}
-
-TEST_CASE("the gradients of gated attention are PyTorch's", "[layers][gated_attention][golden][gradient]")
-{
-    for (const auto& [name, of] : gated_cases()) {
-        CAPTURE(name);
-        Recorder recorder;
-        of.run(Trace(recorder));
-        const Recording result =
-            formula::gradients(recorder.recording(), {.of = "output", .seed = of.gradients.at("seed")});
-        CHECK(formula::verify(result).passed());
-        const formula::StepNames names(result);
-        for (const auto& [step, expected] : of.gradients) {
-            if (step == "seed")
-                continue;
-            CAPTURE(step);
-            const Array& found = result.steps.at(*names.find(step)).value;
-            REQUIRE(found.shape == expected.shape);
-            for (std::size_t i = 0; i < found.size(); ++i)
-                CHECK(found.values[i] == Approx(expected.values[i]).epsilon(1e-10).margin(1e-11));
-        }
-    }
-}
 
 TEST_CASE("an open gate leaves attention as it is, a closed one gives nothing, one between a share",
           "[layers][gated_attention][property]")

@@ -1,86 +1,16 @@
 #include "attn/reference/layers/gated_delta_net.hpp"
 
 #include "examples.hpp"
-#include "golden.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
-#include "attn/formula/gradient.hpp"
 #include "attn/reference/ops/concat.hpp"
-
-#include <map>
 
 using namespace attn;
 using namespace attn::test;
 
 namespace {
-
-// ------------------------------------------------------------------------------------------------------------- goldens
-
-/// The steps of one case, and the weights that are among them.
-class DeltaNetCase {
-public:
-    explicit DeltaNetCase(const std::string& name)
-        : is_chunked_(name.find("chunks") != std::string::npos),
-          is_grouped_(name.starts_with("grouped")),
-          is_batch_(name.ends_with("batch"))
-    {
-    }
-
-    void add(const std::string& step, const Array& array) { steps_.emplace_back(step, array); }
-    const Golden& steps() const { return steps_; }
-
-    template <class T>
-    T get(const std::string& step) const
-    {
-        return from_array<T>(std::ranges::find(steps_, step, &Golden::value_type::first)->second);
-    }
-    LinearWeights map(const std::string& name) const { return {get<Matrix>(name + "_weights")}; }
-    GatedDeltaNetWeights weights() const
-    {
-        return {.query = map("query"),
-                .key = map("key"),
-                .value = map("value"),
-                .gate = map("gate"),
-                .beta = map("beta_logits"),
-                .decay = map("decay_inputs"),
-                .kernel = get<Tensor3>("kernel"),
-                .dt_bias = get<Vector>("dt_bias"),
-                .a_log = get<Vector>("a_log"),
-                .norm = {get<Vector>("norm.gain")},
-                .output = map("output")};
-    }
-
-    template <Sequence T>
-    void compute(const Trace& trace) const
-    {
-        GatedDeltaNetOptions options;
-        if (is_grouped_)
-            options.key_heads = 2;
-        if (is_chunked_)
-            options.chunk = 2;
-        const GatedDeltaNetCacheOf<T> past{get<T>("past_conv_state"), get<HeadStates<T>>("past_recurrent_state")};
-        gated_delta_net(get<T>("x"), past, weights(), options, trace);
-    }
-    void run(const Trace& trace) const { is_batch_ ? compute<Tensor3>(trace) : compute<Matrix>(trace); }
-
-private:
-    bool is_chunked_, is_grouped_, is_batch_;
-    Golden steps_;
-};
-
-std::map<std::string, DeltaNetCase> delta_net_cases()
-{
-    std::map<std::string, DeltaNetCase> result;
-    for (const auto& [path, array] : read_golden("gated_delta_net")) {
-        const std::string name = path.substr(0, path.find('.'));
-        result.try_emplace(name, name).first->second.add(path.substr(name.size() + 1), array);
-    }
-    return result;
-}
-
-// ------------------------------------------------------------------------------------------------------------ examples
 
 /// Tokens of 6 features; one head of keys for two of values.
 GatedDeltaNetWeights random_delta_net(Numbers& numbers, std::size_t key_heads = 1, std::size_t heads = 2,
@@ -207,45 +137,6 @@ std::string delta_net_refusal(const GatedDeltaNetWeights& right, const Change& c
 }
 
 } // namespace
-
-std::vector<GoldenCase> gated_delta_net_cases()
-{
-    std::vector<GoldenCase> result;
-    for (const auto& [name, of] : delta_net_cases())
-        result.push_back({name, of.steps(), [of = of](const Trace& trace) { of.run(trace); }});
-    return result;
-}
-
-TEST_CASE("every step of a gated DeltaNet is that of Hugging Face's Qwen3-Next, in steps, in chunks and with a cache",
-          "[layers][gated_delta_net][golden]")
-{
-    const std::map<std::string, DeltaNetCase> all = delta_net_cases();
-    CHECK(all.size() == 16);
-    for (const auto& [name, of] : all) {
-        CAPTURE(name);
-        Recorder recorder;
-        of.run(Trace(recorder));
-        CHECK(difference(recorder.recording(), of.steps()) == "");
-        CHECK(wrong_steps(recorder) == std::vector<std::string>{});
-    }
-}
-
-TEST_CASE("the gradients of a gated DeltaNet are those of central differences", "[layers][gated_delta_net][gradient]")
-{
-    for (const auto& [name, of] : delta_net_cases()) {
-        CAPTURE(name);
-        Recorder recorder;
-        of.run(Trace(recorder));
-        const Recording result = formula::gradients(recorder.recording(), {.of = "output"});
-        CHECK(formula::verify(result).passed());
-        const auto checks = formula::check_gradients(result);
-        CHECK(checks.size() == 14); // tokens, both states and eleven weights
-        for (const formula::GradientCheck& check : checks) {
-            CAPTURE(check.input, check.by_gradient, check.by_differences, check.error);
-            CHECK(check.agrees());
-        }
-    }
-}
 
 TEST_CASE("a gated DeltaNet is the recurrence of its paper", "[layers][gated_delta_net]")
 {

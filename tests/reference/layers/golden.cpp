@@ -1,137 +1,105 @@
-// Multi-head attention, encoder layers and encoders on every case that PyTorch's modules computed, step by step.
+// The goldens' cases that attn run has no module for; golden_cases.cpp has all others.
 
 #include "attn/core/recorder.hpp"
+#include "attn/files/weights/attention_variants.hpp"
+#include "attn/files/weights/llama.hpp"
+#include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/reference/layers/activation.hpp"
-#include "attn/reference/layers/encoder.hpp"
+#include "attn/reference/layers/convolution.hpp"
+#include "attn/reference/layers/recurrent/gru.hpp"
+#include "attn/reference/layers/recurrent/lstm.hpp"
 
-#include "reference/layers/case.hpp"
-#include "masked.hpp"
+#include "golden_cases.hpp"
 #include "test.hpp"
 
 using namespace attn;
 using namespace attn::formula;
-using namespace attn::test;
 
 namespace {
 
-HeadPositions positions_of(const Case& of)
+template <class T>
+std::optional<T> maybe(const files::NamedArrays& arrays, const std::string& name)
 {
-    if (of.word(1).starts_with("rotary"))
-        return HeadPositions::rotary;
-    return of.word(1).starts_with("alibi") ? HeadPositions::alibi : HeadPositions::none;
+    return arrays.contains(name) ? std::optional(from_array<T>(arrays.at(name))) : std::nullopt;
 }
 
-MultiHeadOptions head_options(const Case& of, const std::string& scope)
+bool is_batch(const GoldenCase& one) { return one.input.at("x").rank() == 3; }
+
+void convolve(const GoldenCase& one, const Trace& trace)
 {
-    return {.heads = heads_in(of, scope),
-            .positions = positions_of(of),
-            .rotary = {.layout = of.word(1).starts_with("rotary_halves") ? RotaryLayout::halves : RotaryLayout::pairs}};
+    const ConvolutionWeights weights{from_array<Matrix>(one.weights.at("kernel")), maybe<Vector>(one.weights, "bias")};
+    if (is_batch(one))
+        convolution(from_array<Tensor3>(one.input.at("x")), weights, {}, trace);
+    else
+        convolution(from_array<Matrix>(one.input.at("x")), weights, {}, trace);
 }
 
-EncoderOptions encoder_options(const Case& of, const std::string& scope)
-{
-    static const std::map<std::string, Activation> activations{
-        {"relu", Activation::relu}, {"gelu", Activation::gelu}, {"gelu_tanh", Activation::gelu_tanh}};
-    return {.attention = head_options(of, scope),
-            .feed_forward = {.activation = activations.at(of.word(2))},
-            .placement = of.word(1) == "pre" ? NormPlacement::pre : NormPlacement::post};
-}
-
-// ----------------------------------------------------------------------------------------------------------- functions
-
+/// A layer that reads backward only.
 template <Sequence T>
-void attend(const Case& of, const Trace& trace)
+void read_backward(const GoldenCase& one, const Trace& trace)
 {
-    const T x = of.get<T>("x");
-    const T memory = of.has("memory") ? of.get<T>("memory") : x;
-    const MultiHeadWeights weights = heads_of(of);
-    const MultiHeadOptions options = head_options(of, "");
-    const MultiHeadOptions plain{.heads = options.heads};
-    const auto mask = mask_of(of, x.shape(token_axis<T>), memory.shape(token_axis<T>), trace);
-    const OptionalBias bias = of.maybe<Matrix>("bias");
-    const bool is_plain = options.positions == HeadPositions::none;
-    if (of.has("value_memory"))
-        multi_head_attention(Sources(x, memory, of.get<T>("value_memory")), weights, masked(plain, mask, bias), trace);
-    else if (of.has("memory"))
-        is_plain ? multi_head_attention(Sources(x, memory), weights, masked(plain, mask, bias), trace)
-                 : multi_head_attention(Sources(x, memory), weights, masked(options, mask, bias), trace);
+    const auto map = [&](const std::string& role) {
+        return LinearWeights{from_array<Matrix>(one.weights.at(role + "_weights")),
+                             maybe<Vector>(one.weights, role + "_bias")};
+    };
+    const RecurrentWeights weights{{{std::nullopt, RecurrentCellWeights{map("input"), map("recurrent")}}}};
+    const T x = from_array<T>(one.input.at("x"));
+    const std::optional<T> hidden = maybe<T>(one.input, "initial_hidden"), cell = maybe<T>(one.input, "initial_cell");
+    if (one.name.starts_with("gru"))
+        gru(x, hidden, std::nullopt, weights, {}, trace);
     else
-        is_plain ? multi_head_attention(x, weights, masked(plain, mask, bias), trace)
-                 : multi_head_attention(x, weights, masked(options, mask, bias), trace);
+        lstm(x, hidden ? std::optional(LstmStateOf<T>{*hidden, *cell}) : std::nullopt, std::nullopt, weights, trace);
 }
 
-template <Sequence T>
-void encode(const Case& of, const Trace& trace)
+/// The contexts side by side.
+void talk_without_output_map(const GoldenCase& one, const Trace& trace)
 {
-    const T x = of.get<T>("x");
-    const std::size_t n = x.shape(token_axis<T>);
-    const OptionalMask mask = mask_of(of, n, n, trace);
-    if (of.word(0) == "encoder")
-        encoder(x, stack_of(of), masked(encoder_options(of, "layers.0.self_attn."), mask), trace);
-    else
-        encoder_layer(x, layer_of(of), masked(encoder_options(of, "self_attn."), mask), trace);
+    const Matrix x = from_array<Matrix>(one.input.at("x"));
+    const auto weights =
+        files::load_weights<TalkingHeadsWeights>(one.weights, {{"d_model", x.shape(1)}}, {.has_output_map = false});
+    talking_heads_attention(x, weights, {}, trace);
 }
 
-void compute(const Case& of, const Trace& trace)
+void decode_after_cache(const GoldenCase& one, const Trace& trace)
 {
-    if (of.word(0) == "multi_head")
-        of.is_batch() ? attend<Tensor3>(of, trace) : attend<Matrix>(of, trace);
-    else
-        of.is_batch() ? encode<Tensor3>(of, trace) : encode<Matrix>(of, trace);
+    const files::LlamaCheckpoint checkpoint = files::llama_weights(one.weights);
+    LlamaCache past;
+    for (std::size_t i = 0; i < checkpoint.weights.layers.size(); ++i) {
+        const std::string layer = std::to_string(i) + ".";
+        past.layers.push_back(
+            {from_array<Matrix>(one.input.at(layer + "keys")), from_array<Matrix>(one.input.at(layer + "values"))});
+    }
+    const RotaryLayout layout =
+        one.name.find("halves") == std::string::npos ? RotaryLayout::pairs : RotaryLayout::halves;
+    llama(from_array<Integers>(one.input.at("ids")), past, checkpoint.weights,
+          {.heads = static_cast<std::size_t>(one.input.at("heads").values.at(0)), .rotary = {.layout = layout}}, trace);
 }
 
 } // namespace
 
-std::vector<GoldenCase> layer_cases()
+TEST_CASE("every step that attn run has no module for is PyTorch's or NumPy's, too", "[layers][golden]")
 {
-    std::vector<GoldenCase> result;
-    for (const auto& [name, of] : cases_of("layers"))
-        result.push_back({name, of.steps(), [of = of](const Trace& trace) { compute(of, trace); }});
-    return result;
-}
-
-std::vector<GoldenCase> position_cases()
-{
-    GoldenCase even{"sinusoidal_positions.even", {}, [](const Trace& trace) { sinusoidal_positions(4, 4, {}, trace); }};
-    GoldenCase odd{
-        "sinusoidal_positions.odd", {}, [](const Trace& trace) { sinusoidal_positions(4, 5, {.base = 100}, trace); }};
-    GoldenCase halves{"sinusoidal_positions.halves", {}, [](const Trace& trace) {
-                          sinusoidal_positions(4, 4, {.layout = SineLayout::halves}, trace);
-                      }};
-    const Golden lesson = read_golden("08_positions");
-    for (const std::string step : {"frequencies", "angles", "positions"})
-        for (const auto& [path, array] : lesson) {
-            if (path == step)
-                even.steps.emplace_back(step, array);
-            if (path == "odd." + step)
-                odd.steps.emplace_back(step, array);
-            if (path == "halves." + step)
-                halves.steps.emplace_back(step, array);
-        }
-    return {even, odd, halves};
-}
-
-TEST_CASE("every step of sinusoidal positions is NumPy's", "[layers][golden]")
-{
-    for (const GoldenCase& one : position_cases()) {
-        CAPTURE(one.name);
+    using Compute = void (*)(const GoldenCase&, const Trace&);
+    const auto [golden, compute, count] = GENERATE(table<std::string, Compute, std::size_t>({
+        {"convolution", convolve, 6},
+        {"recurrent",
+         [](const GoldenCase& one, const Trace& trace) {
+             is_batch(one) ? read_backward<Tensor3>(one, trace) : read_backward<Matrix>(one, trace);
+         },
+         4},
+        {"restricted", talk_without_output_map, 1},
+        {"llama", decode_after_cache, 2},
+    }));
+    std::size_t computed = 0;
+    for (const GoldenCase& one : golden_cases(golden)) {
+        if (!one.command.empty())
+            continue;
+        CAPTURE(golden, one.name);
         Recorder recorder;
-        one.run(Trace(recorder));
+        compute(one, Trace(recorder));
         CHECK(difference(recorder.recording(), one.steps) == "");
         CHECK(verify(recorder.recording()).passed());
+        ++computed;
     }
-}
-
-TEST_CASE("every step of multi-head attention, encoder layers and encoders is PyTorch's", "[layers][golden]")
-{
-    const std::vector<GoldenCase> all = layer_cases();
-    CHECK(all.size() == 48); // 32 of heads, 14 of layers, 2 of encoders
-    for (const GoldenCase& one : all) {
-        CAPTURE(one.name);
-        Recorder recorder;
-        one.run(Trace(recorder));
-        CHECK(difference(recorder.recording(), one.steps) == "");
-        CHECK(verify(recorder.recording()).passed());
-    }
+    CHECK(computed == count);
 }

@@ -1,17 +1,13 @@
 #include "attn/reference/layers/latent_attention.hpp"
 
 #include "examples.hpp"
-#include "golden.hpp"
 #include "masked.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
-#include "attn/formula/gradient.hpp"
 #include "attn/reference/layers/block.hpp"
 #include "attn/reference/ops/concat.hpp"
-
-#include <map>
 
 using namespace attn;
 using namespace attn::test;
@@ -19,116 +15,6 @@ using namespace attn::test;
 namespace {
 
 constexpr YarnScaling deepseek_yarn{.factor = 4, .original_length = 16, .beta_fast = 4, .beta_slow = 0.5};
-
-RotaryOptions of_yarn(double mscale, double mscale_all_dim)
-{
-    YarnScaling scaling = deepseek_yarn;
-    scaling.mscale = mscale;
-    scaling.mscale_all_dim = mscale_all_dim;
-    return {.base = 50, .scaling = scaling};
-}
-
-/// The options of each model of tests/golden/latent_attention.py; without a scale that says otherwise it is 1/sqrt(d_k).
-MultiHeadOptions options_of_model(const std::string& model)
-{
-    MultiHeadOptions options{.heads = 2, .positions = HeadPositions::rotary, .norm = {.epsilon = 1e-6}};
-    options.rotary = {.base = 100};
-    if (model == "deepseek_v2_lite")
-        options.rotary = of_yarn(0.707, 0.5);
-    if (model == "deepseek_v3") {
-        options.rotary = of_yarn(1, 1);
-        options.scale = latent_attention_scale(options.rotary.scaling, 6);
-    }
-    if (model == "deepseek_v3_halves")
-        options.rotary.layout = RotaryLayout::halves;
-    return options;
-}
-
-// ------------------------------------------------------------------------------------------------------------- goldens
-
-/// The steps of one case, and the weights that are among them.
-class LatentCase {
-public:
-    explicit LatentCase(const std::string& name)
-    {
-        const std::size_t first = name.find('-'), second = name.find('-', first + 1);
-        model_ = name.substr(0, first);
-        form_ = name.substr(first + 1, second - first - 1);
-        is_batch_ = name.substr(second + 1) == "batch";
-    }
-
-    void add(const std::string& step, const Array& array) { steps_.emplace_back(step, array); }
-    const Golden& steps() const { return steps_; }
-    bool is_cached() const { return form_.starts_with("cached"); }
-
-    template <class T>
-    std::optional<T> maybe(const std::string& step) const
-    {
-        const auto found = std::ranges::find(steps_, step, &Golden::value_type::first);
-        return found == steps_.end() ? std::nullopt : std::optional(from_array<T>(found->second));
-    }
-    template <class T>
-    T get(const std::string& step) const
-    {
-        return maybe<T>(step).value();
-    }
-
-    LinearWeights map(const std::string& name) const
-    {
-        return {get<Matrix>(name + "_weights"), maybe<Vector>(name + "_bias")};
-    }
-
-    LatentAttentionWeights weights() const
-    {
-        LatentAttentionWeights weights{
-            map("query"), {map("compressed"), {get<Vector>("latent_norm.gain")}}, map("key_value"), map("output")};
-        if (maybe<Matrix>("query_latent_weights"))
-            weights.query_latent = LatentWeights{map("query_latent"), {get<Vector>("query_norm.gain")}};
-        return weights;
-    }
-
-    template <Sequence T>
-    T compute(const Trace& trace) const
-    {
-        MultiHeadOptions options = options_of_model(model_);
-        if (maybe<Mask>("causal"))
-            options.causal = Causal::bottom_right;
-        const T x = get<T>("x");
-        if (form_ == "plain")
-            return latent_attention(x, weights(), options, trace).output;
-        if (form_ == "absorbed")
-            return absorbed_latent_attention(x, weights(), options, trace).output;
-        const LatentCacheOf<T> past{get<T>("past_latent"), get<T>("past_shared_key")};
-        if (form_ == "cached")
-            return cached_latent_attention(x, past, weights(), options, trace).output;
-        return cached_absorbed_latent_attention(x, past, weights(), options, trace).output;
-    }
-
-    void run(const Trace& trace) const
-    {
-        if (is_batch_)
-            compute<Tensor3>(trace);
-        else
-            compute<Matrix>(trace);
-    }
-
-private:
-    std::string model_, form_;
-    bool is_batch_;
-    Golden steps_;
-};
-
-std::map<std::string, LatentCase> latent_cases()
-{
-    std::map<std::string, LatentCase> result;
-    for (const auto& [path, array] : read_golden("latent_attention")) {
-        const std::string name = path.substr(0, path.find('.'));
-        result.try_emplace(name, name).first->second.add(path.substr(name.size() + 1), array);
-    }
-    return result;
-}
-
-// ------------------------------------------------------------------------------------------------------------ examples
 
 /// Tokens of 6 features; heads of 4 + 2 features and values of 3, latents of 5.
 LatentAttentionWeights random_latent(Numbers& numbers, bool has_query_latent = true, std::size_t heads = 2,
@@ -201,45 +87,6 @@ std::string latent_refusal(const LatentAttentionWeights& right, const Change& ch
 }
 
 } // namespace
-
-std::vector<GoldenCase> latent_attention_cases()
-{
-    std::vector<GoldenCase> result;
-    for (const auto& [name, of] : latent_cases())
-        result.push_back({name, of.steps(), [of = of](const Trace& trace) { of.run(trace); }});
-    return result;
-}
-
-TEST_CASE("every step of latent attention is that of Hugging Face's DeepSeek, plain, absorbed and with a cache",
-          "[layers][latent_attention][golden]")
-{
-    const std::map<std::string, LatentCase> all = latent_cases();
-    CHECK(all.size() == 32);
-    for (const auto& [name, of] : all) {
-        CAPTURE(name);
-        Recorder recorder;
-        of.run(Trace(recorder));
-        CHECK(difference(recorder.recording(), of.steps()) == "");
-        CHECK(wrong_steps(recorder) == std::vector<std::string>{});
-    }
-}
-
-TEST_CASE("the gradients of latent attention are those of central differences", "[layers][latent_attention][gradient]")
-{
-    for (const auto& [name, of] : latent_cases()) {
-        CAPTURE(name);
-        Recorder recorder;
-        of.run(Trace(recorder));
-        const Recording result = formula::gradients(recorder.recording(), {.of = "output"});
-        CHECK(formula::verify(result).passed());
-        const auto checks = formula::check_gradients(result);
-        CHECK(checks.size() >= (of.is_cached() ? 8U : 6U));
-        for (const formula::GradientCheck& check : checks) {
-            CAPTURE(check.input, check.by_gradient, check.by_differences, check.error);
-            CHECK(check.agrees());
-        }
-    }
-}
 
 TEST_CASE("latent attention is multi-head attention whose keys and values are made of the latent and the shared key",
           "[layers][latent_attention]")

@@ -90,19 +90,6 @@ TEST_CASE("a layer norm works on each token by itself", "[layers][layer_norm]")
     CHECK_FALSE(close(row_by_hand(before, 1), row_by_hand(after, 1)));
 }
 
-TEST_CASE("a layer norm of a batch is the norm of each sequence by itself", "[layers][layer_norm][batch]")
-{
-    Numbers numbers(5);
-    const Tensor3 x = numbers.tensor3(3, 2, 5);
-    for (const bool is_biased : {true, false}) {
-        const LayerNormWeights weights = random_norm(numbers, 5, is_biased);
-        const Tensor3 y = layer_norm(x, weights);
-        REQUIRE(shape_of(y) == Shape{3, 2, 5});
-        for (std::size_t b = 0; b < 3; ++b)
-            CHECK(close(sequence_by_hand(y, b), layer_norm(sequence_by_hand(x, b), weights)));
-    }
-}
-
 TEST_CASE("a traced layer norm gives the same bits, and every formula holds", "[layers][layer_norm][trace]")
 {
     Numbers numbers(6);

@@ -2,7 +2,6 @@
 
 #include "reference/layers/examples.hpp"
 #include "masked.hpp"
-#include "golden.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
 
@@ -11,160 +10,10 @@
 #include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/matmul.hpp"
 
-#include <map>
-#include <sstream>
-
 using namespace attn;
 using namespace attn::test;
 
 namespace {
-
-// ------------------------------------------------------------------------------------------------------------- goldens
-
-/// One case of tests/golden/llama.py: the words of its name, and its steps.
-struct LlamaCase {
-    std::vector<std::string> words;
-    Golden steps;
-
-    bool has_word(const std::string& word) const { return std::ranges::find(words, word) != words.end(); }
-
-    const Array* find(const std::string& step) const
-    {
-        const auto found = std::ranges::find(steps, step, &Golden::value_type::first);
-        return found == steps.end() ? nullptr : &found->second;
-    }
-
-    template <class T>
-    T get(const std::string& step) const
-    {
-        if (find(step) == nullptr)
-            throw std::out_of_range(step);
-        return from_array<T>(*find(step));
-    }
-
-    template <class T>
-    std::optional<T> maybe(const std::string& step) const
-    {
-        return find(step) == nullptr ? std::nullopt : std::optional(get<T>(step));
-    }
-
-    /// The number behind a letter: h8.
-    std::size_t number(char letter) const
-    {
-        for (const std::string& word : words)
-            if (word.front() == letter && word.size() > 1 && std::isdigit(word[1]))
-                return std::stoul(word.substr(1));
-        throw std::out_of_range(std::string(1, letter));
-    }
-};
-
-std::map<std::string, LlamaCase> cases()
-{
-    std::map<std::string, LlamaCase> result;
-    for (const auto& [path, array] : read_golden("llama")) {
-        const std::string name = path.substr(0, path.find('.'));
-        LlamaCase& one = result[name];
-        if (one.words.empty()) {
-            std::istringstream parts(name);
-            for (std::string word; std::getline(parts, word, '-');)
-                one.words.push_back(word);
-        }
-        one.steps.emplace_back(path.substr(name.size() + 1), array);
-    }
-    return result;
-}
-
-MultiHeadWeights heads_of(const LlamaCase& of, const std::string& scope = "")
-{
-    const auto map = [&](const std::string& role) {
-        return LinearWeights{of.get<Matrix>(scope + role + "_weights"), of.maybe<Vector>(scope + role + "_bias")};
-    };
-    return {map("query"), map("key"), map("value"), map("output")};
-}
-
-GatedFeedForwardWeights network_of(const LlamaCase& of, const std::string& scope = "")
-{
-    return {{of.get<Matrix>(scope + "gate_weights")},
-            {of.get<Matrix>(scope + "up_weights")},
-            {of.get<Matrix>(scope + "down_weights")}};
-}
-
-LlamaWeights decoder_of(const LlamaCase& of)
-{
-    LlamaWeights weights{.embedding = of.get<Matrix>("embedding")};
-    for (std::size_t i = 0; of.find("layers." + std::to_string(i) + ".x") != nullptr; ++i) {
-        const std::string scope = "layers." + std::to_string(i) + ".";
-        weights.layers.push_back({{of.get<Vector>(scope + "norm1.gain")},
-                                  heads_of(of, scope + "self_attn."),
-                                  {of.get<Vector>(scope + "norm2.gain")},
-                                  network_of(of, scope + "feed_forward.")});
-    }
-    weights.norm = {of.get<Vector>("norm.gain")};
-    weights.output = of.maybe<Matrix>("output_weights");
-    return weights;
-}
-
-RotaryOptions rotary_of(const LlamaCase& of)
-{
-    return {.layout = of.has_word("halves") ? RotaryLayout::halves : RotaryLayout::pairs};
-}
-
-OptionalMask mask_of(const LlamaCase& of) { return of.maybe<Mask>("mask"); }
-
-MultiHeadOptions head_options(const LlamaCase& of)
-{
-    return {.heads = of.number('h'),
-            .positions = of.has_word("none") ? HeadPositions::none : HeadPositions::rotary,
-            .rotary = rotary_of(of)};
-}
-
-std::optional<KeyValueCache> past_of(const LlamaCase& of, const std::string& scope = "")
-{
-    if (of.find(scope + "past_keys") == nullptr)
-        return std::nullopt;
-    return KeyValueCache{of.get<Matrix>(scope + "past_keys"), of.get<Matrix>(scope + "past_values")};
-}
-
-void decode(const LlamaCase& of, const Trace& trace)
-{
-    const LlamaWeights weights = decoder_of(of);
-    const LlamaOptions options{.heads = of.number('h'), .rotary = rotary_of(of)};
-    if (!of.has_word("cached")) {
-        llama(of.get<Integers>("ids"), weights, options, trace);
-        return;
-    }
-    LlamaCache past;
-    for (std::size_t i = 0; i < weights.layers.size(); ++i)
-        past.layers.push_back(*past_of(of, "layers." + std::to_string(i) + ".self_attn."));
-    llama(of.get<Integers>("ids"), past, weights, options, trace);
-}
-
-template <Sequence T>
-void compute(const LlamaCase& of, const Trace& trace)
-{
-    const std::string& function = of.words.front();
-    const std::string tokens = "x";
-    if (function == "rms_norm")
-        rms_norm(of.get<T>(tokens), {of.get<Vector>("gain")}, {}, trace);
-    else if (function == "gated_feed_forward")
-        gated_feed_forward(of.get<T>(tokens), network_of(of), {}, trace);
-    else if (function == "attention")
-        multi_head_attention(of.get<T>(tokens), heads_of(of), masked(head_options(of), mask_of(of)), trace);
-    else if (function == "keras")
-        keras_attention(
-            of.get<T>("x"), of.get<T>("memory"), of.get<T>("value_memory"),
-            KerasMasksOf<T>{of.maybe<PerToken<T>>("value_mask"), of.maybe<PerToken<T>>("query_mask")},
-            {of.get<Matrix>("query_weights"), of.get<Matrix>("key_weights"), of.get<Matrix>("value_weights")},
-            {.heads = of.number('h'),
-             .mask_right = of.has_word("right"),
-             .penalty = of.has_word("cross") && of.has_word("right") ? 1e12 : 1e10},
-            trace);
-    else if (function == "cached")
-        cached_self_attention(of.get<Matrix>("x"), past_of(of), heads_of(of), masked(head_options(of), mask_of(of)),
-                              trace);
-    else
-        decode(of, trace);
-}
 
 // ------------------------------------------------------------------------------------------------------ random decoders
 
@@ -212,19 +61,6 @@ Matrix repeated_by_hand(const Matrix& packed, std::size_t heads, std::size_t gro
 Matrix row_of(const Matrix& matrix, std::size_t row) { return rows_by_hand(matrix, {row}); }
 
 } // namespace
-
-TEST_CASE("every step of the modern decoder and of Keras-style attention is NumPy's", "[layers][llama][golden]")
-{
-    const std::map<std::string, LlamaCase> all = cases();
-    CHECK(all.size() == 23);
-    for (const auto& [name, of] : all) {
-        CAPTURE(name);
-        Recorder recorder;
-        of.has_word("batch") ? compute<Tensor3>(of, Trace(recorder)) : compute<Matrix>(of, Trace(recorder));
-        CHECK(difference(recorder.recording(), of.steps) == "");
-        CHECK(wrong_steps(recorder) == Lines{});
-    }
-}
 
 // ------------------------------------------------------------------------------------------------------------ rms norm
 

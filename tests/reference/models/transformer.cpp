@@ -4,7 +4,6 @@
 #include "masked.hpp"
 #include "test.hpp"
 
-#include "attn/core/shape.hpp"
 #include "attn/reference/layers/activation.hpp"
 
 using namespace attn;
@@ -38,26 +37,5 @@ TEST_CASE("a Transformer is a decoder of the target on the encoder's output for 
         CHECK(count_of(steps, "memory_mask") == 1);
         CHECK(count_of(steps, "source_mask") == 1);
         CHECK(count_of(steps, "target_mask") == 1);
-    }
-}
-
-TEST_CASE("a Transformer gives for a batch what it gives for each pair of sequences alone",
-          "[layers][transformer][batch]")
-{
-    Numbers numbers(2);
-    const Tensor3 source = numbers.tensor3(2, 5, 6), target = numbers.tensor3(2, 3, 6);
-    const TransformerWeights weights = random_transformer(numbers, 1, false);
-    const TransformerOptions options{.attention = {.heads = 2, .causal = Causal::bottom_right}};
-    const OptionalMask of_source = join_masks(5, 5, {.key_lengths = Integers{5, 2}});
-    const OptionalMask of_memory = join_masks(3, 5, {.key_lengths = Integers{5, 2}});
-    Tensor3 output;
-    const Recorder steps = recorded([&](const Trace& trace) {
-        output = transformer(source, target, weights, masked_transformer(options, of_source, {}, of_memory), trace);
-    });
-    CHECK(wrong_steps(steps) == std::vector<std::string>{});
-    for (std::size_t b = 0; b < 2; ++b) {
-        // The padded source is as good as the short one.
-        const Matrix real = b == 0 ? sequence_by_hand(source, 0) : rows_by_hand(sequence_by_hand(source, 1), {0, 1});
-        CHECK(close(sequence_by_hand(output, b), transformer(real, sequence_by_hand(target, b), weights, options)));
     }
 }
