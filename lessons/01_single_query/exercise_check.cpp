@@ -4,8 +4,9 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/reference/ops/matmul.hpp"
-#include "attn/reference/ops/softmax.hpp"
+#include "attn/reference/ops/terms.hpp"
+
+#include <tuple>
 
 using namespace attn;
 
@@ -15,22 +16,21 @@ void check(Exercise& exercise)
 {
     Recorder run;
     const Trace trace(run);
-    const Vector query = trace("query[d_k]", "", Vector{1, 0, 2});
-    const Matrix keys =
-        trace("keys[m, d_k]", "", Matrix{{0, 1, 1}, {4, 4, 0}, {2, 3, 1}});
-    const Matrix values =
-        trace("values[m, d_v]", "", Matrix{{1, 2, 3}, {2, 8, 0}, {2, 6, 3}});
-    const Vector scores = trace("scores[m]", "keys @ query", matmul(keys, query));
-    const Vector weights = trace("weights[m]", "softmax(scores)", softmax(scores));
-    const Vector output =
-        trace("output[d_v]", "weights @ values", matmul(weights, values));
+    const Term query = trace.given("query[d_k]", Vector{1, 0, 2});
+    const Term keys =
+        trace.given("keys[m, d_k]", Matrix{{0, 1, 1}, {4, 4, 0}, {2, 3, 1}});
+    const Term values =
+        trace.given("values[m, d_v]", Matrix{{1, 2, 3}, {2, 8, 0}, {2, 6, 3}});
+    const Term scores = trace("scores[m]", matmul(keys, query));
+    const Term weights = trace("weights[m]", softmax(scores));
+    std::ignore = trace("output[d_v]", matmul(weights, values));
 
-    exercise.expect({"my_scores", {{"query", query}, {"keys", keys}}}, run, "scores",
-                    [&] { return my_scores(query, keys); });
-    exercise.expect({"my_weights", {{"scores", scores}}}, run, "weights",
-                    [&] { return my_weights(scores); });
-    exercise.expect({"my_output", {{"weights", weights}, {"values", values}}}, run,
-                    "output", [&] { return my_output(weights, values); });
+    exercise.expect({"my_scores", {{"query", *query}, {"keys", *keys}}}, run, "scores",
+                    [&] { return my_scores(*query, *keys); });
+    exercise.expect({"my_weights", {{"scores", *scores}}}, run, "weights",
+                    [&] { return my_weights(*scores); });
+    exercise.expect({"my_output", {{"weights", *weights}, {"values", *values}}}, run,
+                    "output", [&] { return my_output(*weights, *values); });
 }
 
 } // namespace

@@ -7,21 +7,12 @@
 #include "../lesson.hpp"
 
 #include "attn/reference/attention/dot_product.hpp"
-#include "attn/reference/ops/matmul.hpp"
-#include "attn/reference/ops/reduce.hpp"
-#include "attn/reference/ops/softmax.hpp"
 
 #include <tuple>
 
 using namespace attn;
 
 namespace {
-
-/// Multiplies each row of a matrix by its own factor.
-Matrix scale_rows(const Vector& factors, const Matrix& rows)
-{
-    return xt::view(factors, xt::all(), xt::newaxis()) * rows;
-}
 
 void teach(Lesson& lesson)
 {
@@ -31,57 +22,49 @@ void teach(Lesson& lesson)
     // have learned.
     lesson.heading("1. Three tokens, and the matrices for keys, queries and values");
     //! [tokens]
-    const Matrix inputs = lesson.input("inputs[n, d_model]",
-                                       Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
+    const Term inputs = lesson.input("inputs[n, d_model]",
+                                     Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
     //! [tokens]
-    //! [matrices]
-    const Matrix key_weights = lesson.input(
+    const Term key_weights = lesson.input(
         "key_weights[d_model, d_k]", Matrix{{0, 0, 1}, {1, 1, 0}, {0, 1, 0}, {1, 1, 0}});
-    const Matrix query_weights =
+    const Term query_weights =
         lesson.input("query_weights[d_model, d_k]",
                      Matrix{{1, 0, 1}, {1, 0, 0}, {0, 0, 1}, {0, 1, 1}});
-    const Matrix value_weights =
+    const Term value_weights =
         lesson.input("value_weights[d_model, d_v]",
                      Matrix{{0, 2, 0}, {0, 3, 0}, {1, 0, 3}, {1, 1, 0}});
-    //! [matrices]
 
     // Step 2. One query, of the first token. A key and a value per token, the first one
     // included.
     lesson.heading("2. One query, three keys, three values");
     //! [query]
-    const Vector first_input =
-        trace("first_input[d_model]", "inputs[0]", Vector(xt::row(inputs, 0)));
-    const Vector query = trace("query[d_k]", "first_input @ query_weights",
-                               matmul(first_input, query_weights));
+    const Term first_input = trace("first_input[d_model]", attn::row(inputs, 0));
+    const Term query = trace("query[d_k]", matmul(first_input, query_weights));
     //! [query]
     //! [keys]
-    const Matrix keys =
-        trace("keys[m, d_k]", "inputs @ key_weights", matmul(inputs, key_weights));
-    const Matrix values =
-        trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
+    const Term keys = trace("keys[m, d_k]", matmul(inputs, key_weights));
+    const Term values = trace("values[m, d_v]", matmul(inputs, value_weights));
     //! [keys]
 
     // Step 3. One dot product per key: the larger it is, the more relevant that token is
     // to the first one.
     lesson.heading("3. The scores: one dot product per key");
     //! [scores]
-    const Vector scores = trace("scores[m]", "keys @ query", matmul(keys, query));
+    const Term scores = trace("scores[m]", matmul(keys, query));
     //! [scores]
 
     // Step 4. Softmax makes the scores positive and makes them sum to one.
     lesson.heading("4. The weights: softmax of the scores");
     //! [weights]
-    const Vector weights = trace("weights[m]", "softmax(scores)", softmax(scores));
+    const Term weights = trace("weights[m]", softmax(scores));
     //! [weights]
 
     // Step 5. Multiply each value by its weight, and add the products up.
     lesson.heading("5. The output: each value times its weight, summed");
     //! [output]
-    const Matrix weighted_values =
-        trace("weighted_values[m, d_v]", "weights[:, None] * values",
-              scale_rows(weights, values));
-    const Vector output = trace("output[d_v]", "sum(weighted_values, axis=0)",
-                                sum_along(weighted_values, 0));
+    const Term weighted_values =
+        trace("weighted_values[m, d_v]", each_row(weights) * values);
+    const Term output = trace("output[d_v]", sum_along(weighted_values, 0));
     //! [output]
 
     // Step 6. The source of this example rounds the weights to 0.0, 0.5 and 0.5 before it
@@ -91,22 +74,19 @@ void teach(Lesson& lesson)
         lesson.heading("6. How rounded weights change the output");
         const Trace rounded = trace.scope("rounded");
         //! [rounded]
-        const Vector rounded_weights = rounded("weights[m]", "", Vector{0.0, 0.5, 0.5});
-        const Vector rounded_output =
-            rounded("output[d_v]", "weights @ values", matmul(rounded_weights, values));
+        const Term rounded_weights = rounded.given("weights[m]", Vector{0.0, 0.5, 0.5});
+        const Term rounded_output =
+            rounded("output[d_v]", matmul(rounded_weights, values));
+        std::ignore = trace("rounding[d_v]", rounded_output - output);
         //! [rounded]
-        std::ignore = trace("rounding[d_v]", "rounded.output - output",
-                            Vector(rounded_output - output));
 
         // Step 7. Each score smaller by 3: which key is better, and by how much, stays.
         lesson.heading("7. Why softmax, and not a division by the sum");
         const Trace divided = trace.scope("divided");
         //! [divided]
-        const Vector smaller = divided("scores[m]", "scores - 3", Vector(scores - 3.0));
-        const Vector divided_weights = divided("weights[m]", "scores / sum(scores)",
-                                               Vector(smaller / sum_all(smaller)));
-        std::ignore =
-            divided("output[d_v]", "weights @ values", matmul(divided_weights, values));
+        const Term smaller = divided("scores[m]", scores - 3);
+        const Term divided_weights = divided("weights[m]", smaller / sum_all(smaller));
+        std::ignore = divided("output[d_v]", matmul(divided_weights, values));
         //! [divided]
         lesson.expect_equal("softmax gives the smaller scores the same weights",
                             softmax(smaller), weights);
@@ -114,12 +94,10 @@ void teach(Lesson& lesson)
 
     // The library computes the same in one call, for any number of queries.
     lesson.heading("8. The same in one call");
-    const Matrix queries = xt::view(query, xt::newaxis(), xt::all());
-    const Attention attention = dot_product_attention(queries, keys, values);
+    const auto attention = dot_product_attention(in_front(query), keys, values);
     lesson.expect_equal("dot_product_attention gives the same weights", weights,
-                        Vector(xt::row(attention.weights, 0)));
-    lesson.expect_equal("and the same output", output,
-                        Vector(xt::row(attention.context, 0)));
+                        attn::row(attention.weights, 0));
+    lesson.expect_equal("and the same output", output, attn::row(attention.context, 0));
 }
 
 } // namespace

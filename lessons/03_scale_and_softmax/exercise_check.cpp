@@ -4,9 +4,8 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/reference/ops/softmax.hpp"
+#include "attn/reference/ops/terms.hpp"
 
-#include <limits>
 #include <tuple>
 
 using namespace attn;
@@ -17,8 +16,7 @@ void expect_softmax(Exercise& exercise, const Vector& scores)
 {
     Recorder run;
     const Trace trace(run);
-    const Vector given = trace("scores[m]", "", scores);
-    std::ignore = trace("weights[m]", "softmax(scores)", softmax(given));
+    std::ignore = trace("weights[m]", softmax(trace.given("scores[m]", scores)));
     exercise.expect({"my_softmax", {{"scores", scores}}}, run, "weights",
                     [&] { return my_softmax(scores); });
 }
@@ -36,10 +34,9 @@ void expect_divisor(Exercise& exercise, double variance, double right)
 
 void check(Exercise& exercise)
 {
-    constexpr double infinity = std::numeric_limits<double>::infinity();
     for (const Vector& scores :
          {Vector{1, 2, 3}, Vector{1000, 1001, 1002}, Vector{-1000, -1001, -1002},
-          Vector{1, -infinity, 3}, Vector{-infinity, -infinity}})
+          Vector{1, minus_infinity, 3}, Vector{minus_infinity, minus_infinity}})
         expect_softmax(exercise, scores);
     expect_divisor(exercise, 1, 8);
     expect_divisor(exercise, 4, 32);

@@ -5,7 +5,7 @@
 #include "../exercise_check.hpp"
 
 #include "attn/reference/attention/mask.hpp"
-#include "attn/reference/ops/softmax.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <tuple>
 
@@ -15,14 +15,14 @@ namespace {
 
 void compute(const Matrix& given, std::int64_t length, const Trace& trace)
 {
-    const Matrix scores = trace("scores[n, m]", "", given);
+    const Term scores = trace.given("scores[n, m]", given);
     trace.alias("scaled", "scores");
     const Mask causal = causal_mask(4, 4, Causal::bottom_right, trace);
     const Mask padding = padding_mask(Integers{length}, 4, trace);
-    const Mask mask = trace("mask[n, m]", "causal & padding", Mask(causal && padding));
-    const Matrix masked = trace("masked[n, m]", "where(mask, scores, -inf)",
-                                apply_mask(mask, scores, minus_infinity));
-    std::ignore = trace("weights[n, m]", "softmax(masked)", softmax(masked));
+    const Term mask = trace("mask[n, m]", named(causal, "causal", trace) &
+                                              named(padding, "padding", trace));
+    const Term masked = trace("masked[n, m]", where(mask, scores, minus_infinity));
+    std::ignore = trace("weights[n, m]", softmax(masked));
 }
 
 void check(Exercise& exercise)

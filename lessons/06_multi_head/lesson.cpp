@@ -11,11 +11,6 @@
 
 #include "attn/core/shape.hpp"
 #include "attn/reference/layers/multi_head.hpp"
-#include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
-#include "attn/reference/ops/softmax.hpp"
-
-#include <cmath>
 
 using namespace attn;
 
@@ -25,147 +20,13 @@ constexpr std::size_t heads = 2;
 
 /// The weights of all heads, packed: head i has the columns from i d_k up to (i + 1) d_k.
 struct Weights {
-    Matrix query, key, value, output;
+    Term<Matrix> query, key, value, output;
 };
 
-/// Cuts one head's columns out of packed weights.
-/// @param step  name and axes; the name is that of the packed weights, too
-Matrix share(const Trace& trace, std::string_view step, const Matrix& packed,
-             std::size_t head)
-{
-    const std::size_t width = packed.shape(1) / heads;
-    const std::size_t begin = head * width, end = begin + width;
-    const std::string name(step.substr(0, step.find('[')));
-    return trace(step,
-                 name + "[:, " + std::to_string(begin) + ":" + std::to_string(end) + "]",
-                 columns(packed, begin, end));
-}
-
-/// One head: scaled dot-product attention with this head's columns of the weights.
-Matrix attend_as(std::size_t head, const Trace& trace, const Matrix& inputs,
-                 const Weights& weights)
-{
-    //! [share]
-    const Matrix query_weights =
-        share(trace, "query_weights[d_model, d_k]", weights.query, head);
-    const Matrix key_weights =
-        share(trace, "key_weights[d_model, d_k]", weights.key, head);
-    const Matrix value_weights =
-        share(trace, "value_weights[d_model, d_v]", weights.value, head);
-    //! [share]
-
-    //! [one_head]
-    const Matrix queries =
-        trace("queries[n, d_k]", "inputs @ query_weights", matmul(inputs, query_weights));
-    const Matrix keys =
-        trace("keys[m, d_k]", "inputs @ key_weights", matmul(inputs, key_weights));
-    const Matrix values =
-        trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
-    return scaled_dot_product_attention(queries, keys, values, {}, trace).context;
-    //! [one_head]
-}
-
-/// The output as a sum: each head's context times this head's rows of W^O.
-Matrix part_of_output(const Trace& trace, std::size_t head, const Matrix& context,
-                      const Matrix& output_weights)
-{
-    const std::size_t begin = head * context.shape(1), end = begin + context.shape(1);
-    const std::string formula = "head." + std::to_string(head) +
-                                ".context @ output_weights[" + std::to_string(begin) +
-                                ":" + std::to_string(end) + "]";
-    const Trace heard = trace.scope("heard", head);
-    //! [parts]
-    const Matrix rows = xt::view(output_weights, xt::range(begin, end), xt::all());
-    return heard("output[n, d_out]", formula, matmul(context, rows));
-    //! [parts]
-}
-
-//! [split]
-/// From (n, h d) to (h, n, d): each row is cut into h pieces.
-Tensor3 split(const Matrix& packed)
-{
-    const std::size_t n = packed.shape(0), d = packed.shape(1) / heads;
-    Tensor3 apart(Tensor3::shape_type{heads, n, d});
-    for (std::size_t head = 0; head < heads; ++head)
-        xt::view(apart, head, xt::all(), xt::all()) =
-            columns(packed, head * d, (head + 1) * d);
-    return apart;
-}
-//! [split]
-
-//! [merge]
-/// From (h, n, d) to (n, h d): each token's pieces are joined again.
-Matrix merge(const Tensor3& apart)
-{
-    std::vector<Matrix> parts;
-    for (std::size_t head = 0; head < heads; ++head)
-        parts.emplace_back(xt::view(apart, head, xt::all(), xt::all()));
-    return concat_columns(parts);
-}
-//! [merge]
-
-/// The formula of split(), for n tokens and d features per head.
-std::string splitting(std::string_view packed, std::size_t n, std::size_t d)
-{
-    return "permute(reshape(" + std::string(packed) + ", " + std::to_string(n) + ", " +
-           std::to_string(heads) + ", " + std::to_string(d) + "), 1, 0, 2)";
-}
-
-/// The formula of merge(), for n tokens and a width of h d_v.
-std::string merging(std::size_t n, std::size_t width)
-{
-    return "reshape(permute(context, 1, 0, 2), " + std::to_string(n) + ", " +
-           std::to_string(width) + ")";
-}
-
-/// All heads at once: as many products as one head takes, on tensors with an axis h.
-Tensor3 attend_packed(const Trace& trace, const Matrix& inputs, const Weights& weights)
-{
-    const std::size_t n = inputs.shape(0), d_k = weights.query.shape(1) / heads,
-                      d_v = weights.value.shape(1) / heads;
-    //! [packed_maps]
-    const Matrix query =
-        trace("query[n, h_d_k]", "inputs @ query_weights", matmul(inputs, weights.query));
-    const Matrix key =
-        trace("key[m, h_d_k]", "inputs @ key_weights", matmul(inputs, weights.key));
-    const Matrix value =
-        trace("value[m, h_d_v]", "inputs @ value_weights", matmul(inputs, weights.value));
-    //! [packed_maps]
-
-    //! [packed_split]
-    const Tensor3 queries =
-        trace("queries[h, n, d_k]", splitting("query", n, d_k), split(query));
-    const Tensor3 keys = trace("keys[h, m, d_k]", splitting("key", n, d_k), split(key));
-    const Tensor3 values =
-        trace("values[h, m, d_v]", splitting("value", n, d_v), split(value));
-    //! [packed_split]
-
-    //! [packed_attention]
-    const Tensor3 scores =
-        trace("scores[h, n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
-    const Tensor3 scaled = trace("scaled[h, n, m]", "scores / sqrt(keys.shape[2])",
-                                 Tensor3(scores / std::sqrt(static_cast<double>(d_k))));
-    const Tensor3 attention =
-        trace("weights[h, n, m]", "softmax(scaled)", softmax(scaled));
-    return trace("context[h, n, d_v]", "weights @ values", matmul(attention, values));
-    //! [packed_attention]
-}
-
-/// The same numbers in the same shape, but reshaped without the transpose: rows mix
-/// several tokens.
-void merge_without_transpose(Lesson& lesson, const Trace& packed, const Tensor3& context,
-                             const Matrix& right)
-{
-    const std::string formula = "reshape(context, " + std::to_string(right.shape(0)) +
-                                ", " + std::to_string(right.shape(1)) + ")";
-    //! [unmerged]
-    Matrix reshaped(right.shape());
-    std::copy(context.begin(), context.end(), reshaped.begin());
-    const Matrix wrong = packed("reshaped[n, h_d_v]", formula, reshaped);
-    //! [unmerged]
-    if (lesson.is_example())
-        lesson.expect("the shape is right, the numbers are wrong", wrong != right);
-}
+Term<Matrix> attend_as(std::size_t head, const Trace& trace, const Term<Matrix>& inputs,
+                       const Weights& weights);
+Term<Tensor3> attend_packed(const Trace& trace, const Term<Matrix>& inputs,
+                            const Weights& weights);
 
 void teach(Lesson& lesson)
 {
@@ -173,8 +34,8 @@ void teach(Lesson& lesson)
 
     lesson.heading(
         "1. The tokens of lesson 1, and weights for two heads of two features each");
-    const Matrix inputs = lesson.input("inputs[n, d_model]",
-                                       Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
+    const Term inputs = lesson.input("inputs[n, d_model]",
+                                     Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
     const Weights weights{
         lesson.input("query_weights[d_model, h_d_k]",
                      Matrix{{1, 0, 0, 1}, {1, 0, 1, 0}, {0, 1, 0, 1}, {0, 2, 1, 2}}),
@@ -191,49 +52,118 @@ void teach(Lesson& lesson)
 
     lesson.heading("2. Each head in turn; the scopes head.0 and head.1 name their steps");
     //! [loop]
-    std::vector<Matrix> contexts;
+    std::vector<Term<Matrix>> contexts;
     for (std::size_t head = 0; head < heads; ++head)
         contexts.push_back(attend_as(head, trace.scope("head", head), inputs, weights));
-    const Matrix merged =
-        trace("merged[n, h_d_v]", "concat(head.0.context, head.1.context, axis=-1)",
-              concat_columns(contexts));
+    const Term merged = trace("merged[n, h_d_v]", concat(contexts, -1));
     //! [loop]
 
     lesson.heading("3. W^O: each feature of the output is a sum over all heads");
     //! [output]
-    const Matrix output = trace("output[n, d_out]", "merged @ output_weights",
-                                matmul(merged, weights.output));
+    const Term output = trace("output[n, d_out]", matmul(merged, weights.output));
     //! [output]
-    const Matrix of_0 = part_of_output(trace, 0, contexts[0], weights.output);
-    const Matrix of_1 = part_of_output(trace, 1, contexts[1], weights.output);
+    const std::size_t n = inputs.shape(0), d_v = weights.value.shape(1) / heads;
+    const Trace first = trace.scope("heard", 0), second = trace.scope("heard", 1);
+    //! [parts]
+    const Term of_0 =
+        first("output[n, d_out]", matmul(contexts[0], slice(weights.output, 0, d_v)));
+    const Term of_1 = second("output[n, d_out]",
+                             matmul(contexts[1], slice(weights.output, d_v, 2 * d_v)));
+    //! [parts]
     lesson.expect_equal(
-        "the output is the sum of each head's context times its rows of W^O",
-        Matrix(of_0 + of_1), output);
+        "the output is the sum of each head's context times its rows of W^O", of_0 + of_1,
+        output);
 
     lesson.heading("4. All heads in the same products, with an axis h");
     const Trace packed = trace.scope("packed");
-    const Tensor3 context = attend_packed(packed, inputs, weights);
-    const Matrix merged_at_once =
-        packed("merged[n, h_d_v]", merging(inputs.shape(0), weights.value.shape(1)),
-               merge(context));
+    const Term context = attend_packed(packed, inputs, weights);
+    //! [merge]
+    const Term merged_at_once =
+        packed("merged[n, h_d_v]",
+               reshape<Matrix>(permute(context, {1, 0, 2}), {n, heads * d_v}));
+    //! [merge]
     lesson.expect_equal("packed heads give what the loop gave", merged_at_once, merged);
 
+    // The shape is the same, but rows mix several tokens.
     lesson.heading("5. A mistake: merging without the transpose");
-    merge_without_transpose(lesson, packed, context, merged_at_once);
+    //! [unmerged]
+    const Term wrong =
+        packed("reshaped[n, h_d_v]", reshape<Matrix>(context, {n, heads * d_v}));
+    //! [unmerged]
+    if (lesson.is_example())
+        lesson.expect("the shape is right, the numbers are wrong",
+                      *wrong != *merged_at_once);
 
     lesson.heading("6. What heads cost: this example, then 100 tokens of 512 features");
-    count_cost(lesson, heads, inputs.shape(0), inputs.shape(1));
+    count_cost(lesson, heads, n, inputs.shape(1));
 
     lesson.heading("7. The library's multi_head_attention, with and without W^O");
     //! [library]
-    const MultiHeadWeights learned{
-        {weights.query}, {weights.key}, {weights.value}, LinearWeights{weights.output}};
-    const Matrix same = multi_head_attention(inputs, learned, {heads}).output;
+    MultiHeadWeights learned{{*weights.query},
+                             {*weights.key},
+                             {*weights.value},
+                             LinearWeights{*weights.output}};
+    const Term same = multi_head_attention(inputs, learned, {heads}).output;
     //! [library]
     lesson.expect_equal("multi_head_attention gives the same output", same, output);
-    const MultiHeadWeights without{{weights.query}, {weights.key}, {weights.value}};
+    learned.output.reset();
     lesson.expect_equal("without W^O it gives the concatenated contexts",
-                        multi_head_attention(inputs, without, {heads}).output, merged);
+                        multi_head_attention(inputs, learned, {heads}).output, merged);
+}
+
+/// One head: scaled dot-product attention with this head's columns of the weights.
+Term<Matrix> attend_as(std::size_t head, const Trace& trace, const Term<Matrix>& inputs,
+                       const Weights& weights)
+{
+    //! [share]
+    const auto share = [&](const Term<Matrix>& packed) {
+        const std::size_t width = packed.shape(1) / heads;
+        return columns(packed, head * width, (head + 1) * width);
+    };
+    const Term query_weights = trace("query_weights[d_model, d_k]", share(weights.query));
+    const Term key_weights = trace("key_weights[d_model, d_k]", share(weights.key));
+    const Term value_weights = trace("value_weights[d_model, d_v]", share(weights.value));
+    //! [share]
+
+    //! [one_head]
+    const Term queries = trace("queries[n, d_k]", matmul(inputs, query_weights));
+    const Term keys = trace("keys[m, d_k]", matmul(inputs, key_weights));
+    const Term values = trace("values[m, d_v]", matmul(inputs, value_weights));
+    return scaled_dot_product_attention(queries, keys, values, {}, trace).context;
+    //! [one_head]
+}
+
+//! [split]
+/// From (n, h d) to (h, n, d): each row is cut into h pieces.
+Term<Tensor3> split(const Term<Matrix>& packed)
+{
+    const std::size_t n = packed.shape(0), d = packed.shape(1) / heads;
+    return permute(reshape<Tensor3>(packed, {n, heads, d}), {1, 0, 2});
+}
+//! [split]
+
+/// All heads at once: as many products as one head takes, on tensors with an axis h.
+Term<Tensor3> attend_packed(const Trace& trace, const Term<Matrix>& inputs,
+                            const Weights& weights)
+{
+    //! [packed_maps]
+    const Term query = trace("query[n, h_d_k]", matmul(inputs, weights.query));
+    const Term key = trace("key[m, h_d_k]", matmul(inputs, weights.key));
+    const Term value = trace("value[m, h_d_v]", matmul(inputs, weights.value));
+    //! [packed_maps]
+
+    //! [packed_split]
+    const Term queries = trace("queries[h, n, d_k]", split(query));
+    const Term keys = trace("keys[h, m, d_k]", split(key));
+    const Term values = trace("values[h, m, d_v]", split(value));
+    //! [packed_split]
+
+    //! [packed_attention]
+    const Term scores = trace("scores[h, n, m]", matmul(queries, transpose(keys)));
+    const Term scaled = trace("scaled[h, n, m]", scores / sqrt(size_along(keys, 2)));
+    const Term attention = trace("weights[h, n, m]", softmax(scaled));
+    return trace("context[h, n, d_v]", matmul(attention, values));
+    //! [packed_attention]
 }
 
 } // namespace
