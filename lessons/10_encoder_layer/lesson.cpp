@@ -17,54 +17,23 @@ using namespace attn;
 
 namespace {
 
-/// Two heads of two features as in lesson 6, a network with six hidden units as in lesson
-/// 9.
-EncoderLayerWeights small_weights(Lesson& lesson)
-{
-    const auto matrix = [&](std::string_view step, const Matrix& example) {
-        return lesson.input(step, example);
-    };
-    const Vector ones = xt::ones<double>({4}), zeros = xt::zeros<double>({4});
-    EncoderLayerWeights weights;
-    MultiHeadWeights& heads = weights.self_attention;
-    heads.query.weight =
-        matrix("query_weights[d_model, h_d_k]",
-               Matrix{{1, 0, 0, 1}, {1, 0, 1, 0}, {0, 1, 0, 1}, {0, 2, 1, 2}});
-    heads.key.weight =
-        matrix("key_weights[d_model, h_d_k]",
-               Matrix{{0, 1, 1, 0}, {1, 0, -1, 1}, {0, 1, 1, 0}, {1, 1, 0, -1}});
-    heads.value.weight =
-        matrix("value_weights[d_model, h_d_v]",
-               Matrix{{0, 2, 1, 0}, {0, 3, 0, 1}, {1, 0, 3, 0}, {1, 1, 0, 2}});
-    heads.output = {
-        matrix("output_weights[h_d_v, d_model]",
-               Matrix{{1, 0, 0.5, 0}, {0, 1, 0, -0.5}, {0.5, 0, 1, 0}, {0, -0.5, 0, 1}})};
-    weights.feed_forward.hidden = {
-        matrix("up_weights[d_model, d_ff]", Matrix{{1, 0, -1, 0.5, 0, 1},
-                                                   {0, 1, 1, -0.5, 1, 0},
-                                                   {1, -1, 0, 0, 0.5, -1},
-                                                   {-1, 0, 1, 1, 0, 0.5}}),
-        lesson.input("up_bias[d_ff]", Vector{0, 0.5, 0, -0.5, 0, 0.25})};
-    weights.feed_forward.output = {
-        matrix("down_weights[d_ff, d_model]", Matrix{{0.5, 0, 0, -0.5},
-                                                     {0, 0.5, -1, 0},
-                                                     {0.25, 0, 0.5, 0},
-                                                     {0, -0.5, 0, 1},
-                                                     {1, 0, 0, 0.25},
-                                                     {0, 0.25, 0.5, 0}}),
-        lesson.input("down_bias[d_model]", Vector{0, 0.1, 0, -0.1})};
-    weights.norm1 = {lesson.input("gain1[d_model]", ones),
-                     lesson.input("bias1[d_model]", zeros)};
-    weights.norm2 = {lesson.input("gain2[d_model]", Vector{1, 2, 1, 0.5}),
-                     lesson.input("bias2[d_model]", zeros)};
-    return weights;
-}
+EncoderLayerWeights small_weights(Lesson& lesson);
+void stack_six(Lesson& lesson, const Matrix& x, const EncoderLayerWeights& weights);
+void round_every_step(Lesson& lesson, const Term<Matrix>& x,
+                      const EncoderLayerWeights& weights, const Term<Matrix>& output);
+void run_pytorch_weights(Lesson& lesson);
 
-/// The attention block: self-attention, residual, layer norm. In a scope, x and the names
-/// of weights mean steps outside.
-Matrix attention_block(const Trace& trace, const Matrix& x,
-                       const EncoderLayerWeights& weights)
+void teach(Lesson& lesson)
 {
+    const Trace& trace = lesson.trace();
+
+    lesson.heading("1. The tokens of lesson 1, and the weights of a small layer");
+    const Term x =
+        lesson.input("x[n, d_model]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
+    const EncoderLayerWeights weights = small_weights(lesson);
+
+    // In the scope of a layer, the names of its input and weights mean steps outside.
+    lesson.heading("2. The attention block: self-attention, residual, layer norm");
     const Trace self_attn =
         trace.scope("self_attn", {{"x", "x"},
                                   {"query_weights", "query_weights"},
@@ -72,42 +41,101 @@ Matrix attention_block(const Trace& trace, const Matrix& x,
                                   {"value_weights", "value_weights"},
                                   {"output_weights", "output_weights"}});
     //! [attend]
-    const Matrix attended =
+    const Term attended =
         multi_head_attention(x, weights.self_attention, {.heads = 2}, self_attn).output;
     //! [attend]
     //! [residual1]
-    const Matrix residual =
-        trace("residual1[n, d_model]", "x + self_attn.output", Matrix(x + attended));
+    const Term residual1 = trace("residual1[n, d_model]", x + attended);
     //! [residual1]
     const Trace norm1 =
         trace.scope("norm1", {{"x", "residual1"}, {"gain", "gain1"}, {"bias", "bias1"}});
     //! [norm1]
-    return layer_norm(residual, weights.norm1, {}, norm1);
+    const Term between = layer_norm(residual1, weights.norm1, {}, norm1);
     //! [norm1]
-}
 
-/// The feed-forward block: feed-forward network, residual, layer norm. Its output is the
-/// layer's.
-Matrix feed_forward_block(const Trace& trace, const Matrix& x,
-                          const EncoderLayerWeights& weights)
-{
+    lesson.heading(
+        "3. The feed-forward block: feed-forward network, residual, layer norm");
     const Trace feed = trace.scope("feed_forward", {{"x", "norm1.output"},
                                                     {"hidden_weights", "up_weights"},
                                                     {"hidden_bias", "up_bias"},
                                                     {"output_weights", "down_weights"},
                                                     {"output_bias", "down_bias"}});
     //! [feed]
-    const Matrix fed = feed_forward(x, weights.feed_forward, {}, feed);
-    const Matrix residual = trace("residual2[n, d_model]",
-                                  "norm1.output + feed_forward.output", Matrix(x + fed));
+    const Term fed = feed_forward(between, weights.feed_forward, {}, feed);
+    const Term residual2 = trace("residual2[n, d_model]", between + fed);
     //! [feed]
     const Trace norm2 =
         trace.scope("norm2", {{"x", "residual2"}, {"gain", "gain2"}, {"bias", "bias2"}});
     //! [norm2]
-    const Matrix output = layer_norm(residual, weights.norm2, {}, norm2);
+    const Term output = layer_norm(residual2, weights.norm2, {}, norm2);
     //! [norm2]
     trace.alias("output", "norm2.output");
-    return output;
+
+    //! [whole]
+    const EncoderOptions two_heads{.attention = {.heads = 2}};
+    const Matrix same = encoder_layer(*x, weights, two_heads);
+    //! [whole]
+    lesson.expect_equal("encoder_layer gives the same", same, output);
+    lesson.expect("the output has the shape of the input", output.shape() == x.shape());
+
+    lesson.heading("4. Pre-norm: the same weights, each norm before its block");
+    const Trace pre = trace.scope("pre");
+    //! [pre]
+    EncoderOptions pre_norm = two_heads;
+    pre_norm.placement = NormPlacement::pre;
+    encoder_layer(x, weights, pre_norm, pre);
+    //! [pre]
+
+    lesson.heading("5. Six such layers: the size of the tokens with and without norms");
+    stack_six(lesson, *x, weights);
+
+    lesson.heading("6. The layer in float32, bfloat16 and float16");
+    round_every_step(lesson, x, weights, output);
+
+    lesson.heading("7. A layer of PyTorch: 8 features, 2 heads, 16 hidden units");
+    run_pytorch_weights(lesson);
+}
+
+/// Two heads of two features as in lesson 6, a network with six hidden units as in lesson
+/// 9.
+EncoderLayerWeights small_weights(Lesson& lesson)
+{
+    const auto given = [&](std::string_view step, const auto& example) {
+        return *lesson.input(step, example);
+    };
+    const Vector ones = xt::ones<double>({4}), zeros = xt::zeros<double>({4});
+    EncoderLayerWeights weights;
+    MultiHeadWeights& heads = weights.self_attention;
+    heads.query.weight =
+        given("query_weights[d_model, h_d_k]",
+              Matrix{{1, 0, 0, 1}, {1, 0, 1, 0}, {0, 1, 0, 1}, {0, 2, 1, 2}});
+    heads.key.weight =
+        given("key_weights[d_model, h_d_k]",
+              Matrix{{0, 1, 1, 0}, {1, 0, -1, 1}, {0, 1, 1, 0}, {1, 1, 0, -1}});
+    heads.value.weight =
+        given("value_weights[d_model, h_d_v]",
+              Matrix{{0, 2, 1, 0}, {0, 3, 0, 1}, {1, 0, 3, 0}, {1, 1, 0, 2}});
+    heads.output = {
+        given("output_weights[h_d_v, d_model]",
+              Matrix{{1, 0, 0.5, 0}, {0, 1, 0, -0.5}, {0.5, 0, 1, 0}, {0, -0.5, 0, 1}})};
+    weights.feed_forward.hidden = {
+        given("up_weights[d_model, d_ff]", Matrix{{1, 0, -1, 0.5, 0, 1},
+                                                  {0, 1, 1, -0.5, 1, 0},
+                                                  {1, -1, 0, 0, 0.5, -1},
+                                                  {-1, 0, 1, 1, 0, 0.5}}),
+        given("up_bias[d_ff]", Vector{0, 0.5, 0, -0.5, 0, 0.25})};
+    weights.feed_forward.output = {
+        given("down_weights[d_ff, d_model]", Matrix{{0.5, 0, 0, -0.5},
+                                                    {0, 0.5, -1, 0},
+                                                    {0.25, 0, 0.5, 0},
+                                                    {0, -0.5, 0, 1},
+                                                    {1, 0, 0, 0.25},
+                                                    {0, 0.25, 0.5, 0}}),
+        given("down_bias[d_model]", Vector{0, 0.1, 0, -0.1})};
+    weights.norm1 = {given("gain1[d_model]", ones), given("bias1[d_model]", zeros)};
+    weights.norm2 = {given("gain2[d_model]", Vector{1, 2, 1, 0.5}),
+                     given("bias2[d_model]", zeros)};
+    return weights;
 }
 
 /// The same layer without norms: x + attention(x), then x + feed_forward(x).
@@ -125,8 +153,7 @@ Vector sizes_through_six(Matrix tokens, const Layer& layer)
 {
     Vector sizes(Vector::shape_type{7});
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-        sizes(i) = std::sqrt(sum_all(Matrix(tokens * tokens)) /
-                             static_cast<double>(tokens.size()));
+        sizes(i) = std::sqrt(mean_all(Matrix(tokens * tokens)));
         tokens = layer(tokens);
     }
     return sizes;
@@ -142,38 +169,37 @@ void stack_six(Lesson& lesson, const Matrix& x, const EncoderLayerWeights& weigh
             return encoder_layer(tokens, weights, options);
         });
     };
-    const Vector none =
-        six("none[layer]", "", sizes_through_six(x, [&](const Matrix& tokens) {
-                return layer_without_norms(tokens, weights);
-            }));
-    const Vector pre = six("pre[layer]", "", with_norms(NormPlacement::pre));
-    const Vector post = six("post[layer]", "", with_norms(NormPlacement::post));
+    const Term none =
+        six.given("none[layer]", sizes_through_six(x, [&](const Matrix& tokens) {
+                      return layer_without_norms(tokens, weights);
+                  }));
+    const Term pre = six.given("pre[layer]", with_norms(NormPlacement::pre));
+    const Term post = six.given("post[layer]", with_norms(NormPlacement::post));
     lesson.expect("without norms, tokens get larger than with them",
-                  none(6) > pre(6) && none(6) > post(6));
+                  (*none)(6) > (*pre)(6) && (*none)(6) > (*post)(6));
 }
 
 /// The layer with every step rounded to fewer digits, and a norm of large tokens.
-void round_every_step(Lesson& lesson, const Matrix& x, const EncoderLayerWeights& weights,
-                      const Matrix& output)
+void round_every_step(Lesson& lesson, const Term<Matrix>& x,
+                      const EncoderLayerWeights& weights, const Term<Matrix>& output)
 {
     const Trace trace = lesson.trace().scope("rounded");
-    const Matrix large = trace("large[n, d_model]", "512 * x", Matrix(512.0 * x));
+    const Term large = trace("large[n, d_model]", 512 * x);
     const auto with = [&](std::string_view name, NumberType type) {
         //! [rounded]
         mistakes::RoundSteps rounding(type);
         const Trace rounded(rounding);
         const Matrix found =
-            encoder_layer(x, weights, {.attention = {.heads = 2}}, rounded);
+            encoder_layer(*x, weights, {.attention = {.heads = 2}}, rounded);
         //! [rounded]
         const Trace scope = trace.scope(name);
-        const Matrix result = scope("output[n, d_model]", "", found);
-        const double error = scope("error", "max(abs(output - norm2.output))",
-                                   max_all(Matrix(xt::abs(result - output))));
-        const Matrix normed =
-            scope("large_norm[n, d_model]", "",
-                  layer_norm(large, weights.norm1, {}, rounded.scope("large")));
+        const Term result = scope.given("output[n, d_model]", found);
+        const Term error = scope("error", max_all(abs(result - output)));
+        const Term normed =
+            scope.given("large_norm[n, d_model]",
+                        layer_norm(*large, weights.norm1, {}, rounded.scope("large")));
         lesson.table({"largest error of the output", "first feature of 512 x, normed"},
-                     {{error, normed(0, 0)}});
+                     {{*error, (*normed)(0, 0)}});
     };
     with("float32", NumberType::float32);
     with("bfloat16", NumberType::bfloat16);
@@ -195,47 +221,6 @@ void run_pytorch_weights(Lesson& lesson)
     const Matrix output = encoder_layer(x, weights, {.attention = {.heads = 2}}, pytorch);
     lesson.expect_equal("with PyTorch's weights the output is PyTorch's", output,
                         expected);
-}
-
-void teach(Lesson& lesson)
-{
-    const Trace& trace = lesson.trace();
-
-    lesson.heading("1. The tokens of lesson 1, and the weights of a small layer");
-    const Matrix x =
-        lesson.input("x[n, d_model]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
-    const EncoderLayerWeights weights = small_weights(lesson);
-
-    lesson.heading("2. The attention block: self-attention, residual, layer norm");
-    const Matrix between = attention_block(trace, x, weights);
-
-    lesson.heading(
-        "3. The feed-forward block: feed-forward network, residual, layer norm");
-    const Matrix output = feed_forward_block(trace, between, weights);
-
-    //! [whole]
-    const EncoderOptions two_heads{.attention = {.heads = 2}};
-    const Matrix same = encoder_layer(x, weights, two_heads);
-    //! [whole]
-    lesson.expect_equal("encoder_layer gives the same", same, output);
-    lesson.expect("the output has the shape of the input", output.shape() == x.shape());
-
-    lesson.heading("4. Pre-norm: the same weights, each norm before its block");
-    const Trace pre = trace.scope("pre", {{"x", "x"}});
-    //! [pre]
-    EncoderOptions pre_norm = two_heads;
-    pre_norm.placement = NormPlacement::pre;
-    encoder_layer(x, weights, pre_norm, pre);
-    //! [pre]
-
-    lesson.heading("5. Six such layers: the size of the tokens with and without norms");
-    stack_six(lesson, x, weights);
-
-    lesson.heading("6. The layer in float32, bfloat16 and float16");
-    round_every_step(lesson, x, weights, output);
-
-    lesson.heading("7. A layer of PyTorch: 8 features, 2 heads, 16 hidden units");
-    run_pytorch_weights(lesson);
 }
 
 } // namespace

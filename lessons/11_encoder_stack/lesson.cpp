@@ -10,7 +10,6 @@
 #include "attn/reference/attention/mask.hpp"
 #include "attn/reference/layers/encoder.hpp"
 #include "attn/reference/ops/random.hpp"
-#include "attn/reference/ops/reduce.hpp"
 
 using namespace attn;
 
@@ -20,6 +19,51 @@ namespace {
 struct Sizes {
     std::size_t layers = 6, d_model = 512, heads = 8, d_ff = 2048, sequences = 2, n = 20;
 };
+
+EncoderLayerWeights random_layer(RandomNumbers& numbers, const Sizes& sizes);
+void change_padding(Lesson& lesson, const Tensor3& x, const Integers& lengths,
+                    const EncoderWeights& weights, const EncoderOptions& masked,
+                    const Tensor3& output);
+void count_base(Lesson& lesson, const Trace& trace);
+void count_gpt2(Lesson& lesson, const Trace& trace);
+
+void teach(Lesson& lesson)
+{
+    const Trace& trace = lesson.trace();
+    const Sizes sizes;
+
+    lesson.heading(
+        "1. Two sentences of 20 places; the second ends after 13. Positions are added");
+    RandomNumbers numbers(11);
+    const Term tokens =
+        lesson.input("tokens[b, n, d_model]",
+                     numbers.tensor3(sizes.sequences, sizes.n, sizes.d_model));
+    const Term lengths = lesson.input("lengths[b]", Integers{20, 13});
+    const std::size_t n = tokens.shape(1), d_model = tokens.shape(2);
+    //! [inputs]
+    const Matrix table = sinusoidal_positions(n, d_model, {}, trace);
+    const Term positions = named(table, "positions", trace);
+    const Term x = trace("x[b, n, d_model]", tokens + positions);
+    const OptionalMask mask = join_masks(n, n, {.key_lengths = *lengths}, trace);
+    //! [inputs]
+
+    lesson.heading("2. Six layers");
+    //! [stack]
+    EncoderWeights weights;
+    for (std::size_t i = 0; i < sizes.layers; ++i)
+        weights.layers.push_back(random_layer(numbers, sizes));
+    const EncoderOptions options{.attention = {.heads = sizes.heads, .mask = mask}};
+    const Term output = encoder(x, weights, options, trace);
+    //! [stack]
+
+    lesson.heading("3. Under the mask, padding changes no real token");
+    change_padding(lesson, *x, *lengths, weights, options, *output);
+
+    lesson.heading("4. How many parameters are where");
+    const Trace parameters = trace.scope("parameters");
+    count_base(lesson, parameters);
+    count_gpt2(lesson, parameters);
+}
 
 /// A matrix and a bias of untrained weights: uniform random numbers between -scale and
 /// scale.
@@ -51,9 +95,10 @@ EncoderLayerWeights random_layer(RandomNumbers& numbers, const Sizes& sizes)
 }
 
 /// The tokens of sentence b up to its end.
-Matrix real_tokens(const Tensor3& x, const Integers& lengths, std::size_t b)
+Term<Matrix> real_tokens(const Tensor3& x, const Integers& lengths, std::size_t b)
 {
-    return xt::view(x, b, xt::range(std::size_t{0}, lengths[b]), xt::all());
+    const Term sentences(x);
+    return slice(row(sentences, b), 0, static_cast<std::size_t>(lengths(b)));
 }
 
 /// Other padding, with the mask and without it: which outputs of real tokens change?
@@ -77,10 +122,10 @@ void change_padding(Lesson& lesson, const Tensor3& x, const Integers& lengths,
         lesson.expect_equal(
             "sentence " + std::to_string(b) + " is the same with other padding",
             real_tokens(same, lengths, b), real_tokens(output, lengths, b));
-        change(b) = max_all(Matrix(
-            xt::abs(real_tokens(after, lengths, b) - real_tokens(before, lengths, b))));
+        change(b) = *max_all(
+            abs(real_tokens(after, lengths, b) - real_tokens(before, lengths, b)));
     }
-    change = lesson.trace()("unmasked_change[b]", "", change);
+    change = *lesson.trace().given("unmasked_change[b]", change);
     lesson.expect("without the mask, other padding changes sentence 1", change(1) > 0.01);
 }
 
@@ -161,44 +206,6 @@ void count_gpt2(Lesson& lesson, const Trace& trace)
                   sizes.layers * layer + part.norm + part.table + positions);
     //! [gpt2]
     lesson.say("GPT-2 small has " + std::to_string(total) + " parameters.");
-}
-
-void teach(Lesson& lesson)
-{
-    const Trace& trace = lesson.trace();
-    const Sizes sizes;
-
-    lesson.heading(
-        "1. Two sentences of 20 places; the second ends after 13. Positions are added");
-    RandomNumbers numbers(11);
-    const Tensor3 tokens =
-        lesson.input("tokens[b, n, d_model]",
-                     numbers.tensor3(sizes.sequences, sizes.n, sizes.d_model));
-    const Integers lengths = lesson.input("lengths[b]", Integers{20, 13});
-    const std::size_t n = tokens.shape(1), d_model = tokens.shape(2);
-    //! [inputs]
-    const Matrix positions = sinusoidal_positions(n, d_model, {}, trace);
-    const Tensor3 x =
-        trace("x[b, n, d_model]", "tokens + positions", Tensor3(tokens + positions));
-    const OptionalMask mask = join_masks(n, n, {.key_lengths = lengths}, trace);
-    //! [inputs]
-
-    lesson.heading("2. Six layers");
-    //! [stack]
-    EncoderWeights weights;
-    for (std::size_t i = 0; i < sizes.layers; ++i)
-        weights.layers.push_back(random_layer(numbers, sizes));
-    const EncoderOptions options{.attention = {.heads = sizes.heads, .mask = mask}};
-    const Tensor3 output = encoder(x, weights, options, trace);
-    //! [stack]
-
-    lesson.heading("3. Under the mask, padding changes no real token");
-    change_padding(lesson, x, lengths, weights, options, output);
-
-    lesson.heading("4. How many parameters are where");
-    const Trace parameters = trace.scope("parameters");
-    count_base(lesson, parameters);
-    count_gpt2(lesson, parameters);
 }
 
 } // namespace

@@ -3,36 +3,20 @@
 #include "exercise.hpp"
 
 #include "../exercise_check.hpp"
+#include "../random_weights.hpp"
 
 #include "attn/files/weights/state_dict.hpp"
-#include "attn/reference/ops/random.hpp"
 
 using namespace attn;
 
 namespace {
-
-LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t to)
-{
-    Matrix weight = numbers.matrix(from, to);
-    return {std::move(weight), numbers.vector(to)};
-}
-
-MultiHeadWeights random_heads(RandomNumbers& numbers, std::size_t d)
-{
-    MultiHeadWeights weights;
-    for (LinearWeights* map : {&weights.query, &weights.key, &weights.value})
-        *map = random_map(numbers, d, d);
-    weights.output = random_map(numbers, d, d);
-    return weights;
-}
 
 DecoderLayerWeights random_layer(RandomNumbers& numbers, std::size_t d, std::size_t d_ff)
 {
     DecoderLayerWeights weights;
     weights.self_attention = random_heads(numbers, d);
     weights.cross_attention = random_heads(numbers, d);
-    weights.feed_forward.hidden = random_map(numbers, d, d_ff);
-    weights.feed_forward.output = random_map(numbers, d_ff, d);
+    weights.feed_forward = random_feed_forward(numbers, d, d_ff);
     for (LayerNormWeights* norm : {&weights.norm1, &weights.norm2, &weights.norm3})
         *norm = {numbers.vector(d), numbers.vector(d)};
     return weights;

@@ -3,38 +3,16 @@
 #include "exercise.hpp"
 
 #include "../exercise_check.hpp"
+#include "../random_weights.hpp"
 
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/files/weights/transformer.hpp"
-#include "attn/reference/ops/random.hpp"
 
 #include <tuple>
 
 using namespace attn;
 
 namespace {
-
-LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t to)
-{
-    Matrix weight = numbers.matrix(from, to);
-    return {std::move(weight), numbers.vector(to)};
-}
-
-MultiHeadWeights random_heads(RandomNumbers& numbers, std::size_t d)
-{
-    MultiHeadWeights weights;
-    for (LinearWeights* map : {&weights.query, &weights.key, &weights.value})
-        *map = random_map(numbers, d, d);
-    weights.output = random_map(numbers, d, d);
-    return weights;
-}
-
-FeedForwardWeights random_feed_forward(RandomNumbers& numbers, std::size_t d,
-                                       std::size_t d_ff)
-{
-    LinearWeights hidden = random_map(numbers, d, d_ff);
-    return {std::move(hidden), random_map(numbers, d_ff, d)};
-}
 
 /// One layer on either side, eight words.
 TranslatorWeights small_weights(std::uint64_t seed)

@@ -8,7 +8,6 @@
 
 #include "attn/reference/layers/decoder_cache.hpp"
 #include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/reduce.hpp"
 #include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
@@ -19,21 +18,72 @@ using namespace attn;
 
 namespace {
 
-/// All at once: the target, shifted right, goes in, and row i of the logits gives token
-/// i.
-Matrix teach_forced(Lesson& lesson, const Integers& start, const Integers& source,
-                    const Integers& said, const TranslatorWeights& weights,
-                    const TransformerOptions& options)
+Integers likeliest(const Matrix& logits);
+void count(Lesson& lesson, const DecoderSizes& sizes, std::size_t tokens);
+void teach_beam(Lesson& lesson, const Translator& model);
+
+void teach(Lesson& lesson)
 {
+    const Trace& trace = lesson.trace();
+    //! [inputs]
+    Translator model = translator();
+    GreedyOptions options = model.options();
+    //! [inputs]
+
+    lesson.heading("1. English and French in one table, and an English sentence");
+    const Integers start = trace("start[one]", "", Integers{options.start});
+    const Integers source =
+        *lesson.input("source_ids[m]", model.ids("Lily had a red ball ."));
+    lesson.say(model.words(source));
+    TranslatorWeights& weights = model.weights;
+    weights.table = trace("table[vocabulary, d_model]", "", weights.table);
+
+    lesson.heading("2. Writing token by token, without a cache");
+    //! [greedy]
+    options.caching = Caching::none;
+    const Translation plain = greedy_decode(source, weights, options);
+    //! [greedy]
+    const Integers said = trace("said[n]", "", plain.ids);
+    lesson.say(model.words(said));
+
+    lesson.heading("3. All at once, as in training: every step of one pass");
     const std::size_t known = said.size() - 1;
-    const std::string formula =
+    const std::string shifted =
         "concat(start, said[0:" + std::to_string(known) + "], axis=0)";
     //! [teacher]
     const Integers earlier = xt::view(said, xt::range(std::size_t{0}, known));
-    const Integers target =
-        lesson.trace()("target_ids[n]", formula, concat(start, earlier));
-    return predict_next(source, target, weights, options, lesson.trace());
+    const Integers target = trace("target_ids[n]", shifted, concat(start, earlier));
+    const Matrix logits =
+        predict_next(source, target, weights, options.transformer, trace);
     //! [teacher]
+    const Integers next = trace("next_ids[n]",
+                                "min(where(logits == max(logits, axis=-1, "
+                                "keepdims=True), arange(logits.shape[1]), "
+                                "inf), axis=-1)",
+                                likeliest(logits));
+    lesson.expect_equal("the likeliest word of each row is what was written", next, said);
+    lesson.expect_equal("with the same logits", logits, plain.logits);
+
+    lesson.heading("4. Writing with a cache of the keys and values of earlier tokens");
+    //! [cached]
+    options.caching = Caching::keys_and_values;
+    const Translation kept = greedy_decode(source, weights, options);
+    //! [cached]
+    const Trace cached = trace.scope("cached");
+    const Term by_cache = cached.given("logits[n, vocabulary]", kept.logits);
+    const Term without = named(logits, "generator.logits", trace);
+    const Term difference =
+        cached("difference[n]", max_along(abs(by_cache - without), 1));
+    lesson.expect("the logits differ by rounding at most", *max_all(difference) < 1e-9);
+    lesson.expect_equal("the same words are written", kept.ids, said);
+    lesson.expect_equal("each with the same logits", kept.logits, plain.logits);
+
+    lesson.heading("5. How many multiplications the cache saves at the paper's size");
+    count(lesson, {.layers = 6, .d_model = 512, .d_ff = 2048, .m = source.size()},
+          said.size());
+
+    lesson.heading("6. Two sentences side by side: beam search");
+    teach_beam(lesson, model);
 }
 
 /// The likeliest word of each row.
@@ -109,16 +159,15 @@ double score(const Trace& trace, const Integers& source, const Integers& sentenc
                                 predict_next(source, concat({options.start}, earlier),
                                              model.weights, options.transformer));
     const Matrix probabilities = softmax(logits);
-    Vector chances(Vector::shape_type{ids.size()});
+    Vector of_words(Vector::shape_type{ids.size()});
     for (std::size_t i = 0; i < ids.size(); ++i)
-        chances(i) = probabilities(i, static_cast<std::size_t>(ids(i)));
-    chances = trace("chances[n]",
-                    "sum(where(ids[:, None] == arange(logits.shape[1]), "
-                    "softmax(logits), 0), axis=1)",
-                    chances);
-    const double log_probability =
-        trace("log_probability", "sum(log(chances))", sum_all(Vector(xt::log(chances))));
-    return trace("probability", "exp(log_probability)", std::exp(log_probability));
+        of_words(i) = probabilities(i, static_cast<std::size_t>(ids(i)));
+    const Term chances = trace("chances[n]",
+                               "sum(where(ids[:, None] == arange(logits.shape[1]), "
+                               "softmax(logits), 0), axis=1)",
+                               Term(of_words));
+    const Term log_probability = trace("log_probability", sum_all(log(chances)));
+    return *trace("probability", exp(log_probability));
 }
 
 //! [beam]
@@ -172,63 +221,6 @@ void teach_beam(Lesson& lesson, const Translator& model)
     lesson.say("beam:   " + model.words(best));
     lesson.table({"probability: greedy", "beam"}, {{of_greedy, of_best}});
     lesson.expect("two sentences side by side find a likelier one", of_best > of_greedy);
-}
-
-void teach(Lesson& lesson)
-{
-    const Trace& trace = lesson.trace();
-    //! [inputs]
-    Translator model = translator();
-    GreedyOptions options = model.options();
-    //! [inputs]
-
-    lesson.heading("1. English and French in one table, and an English sentence");
-    const Integers start = trace("start[one]", "", Integers{options.start});
-    const Integers source =
-        lesson.input("source_ids[m]", model.ids("Lily had a red ball ."));
-    lesson.say(model.words(source));
-    TranslatorWeights& weights = model.weights;
-    weights.table = trace("table[vocabulary, d_model]", "", weights.table);
-
-    lesson.heading("2. Writing token by token, without a cache");
-    //! [greedy]
-    options.caching = Caching::none;
-    const Translation plain = greedy_decode(source, weights, options);
-    //! [greedy]
-    const Integers said = trace("said[n]", "", plain.ids);
-    lesson.say(model.words(said));
-
-    lesson.heading("3. All at once, as in training: every step of one pass");
-    const Matrix logits =
-        teach_forced(lesson, start, source, said, weights, options.transformer);
-    const Integers next = trace("next_ids[n]",
-                                "min(where(logits == max(logits, axis=-1, "
-                                "keepdims=True), arange(logits.shape[1]), "
-                                "inf), axis=-1)",
-                                likeliest(logits));
-    lesson.expect_equal("the likeliest word of each row is what was written", next, said);
-    lesson.expect_equal("with the same logits", logits, plain.logits);
-
-    lesson.heading("4. Writing with a cache of the keys and values of earlier tokens");
-    //! [cached]
-    options.caching = Caching::keys_and_values;
-    const Translation kept = greedy_decode(source, weights, options);
-    //! [cached]
-    const Trace cached = trace.scope("cached");
-    const Matrix by_cache = cached("logits[n, vocabulary]", "", kept.logits);
-    const Vector difference =
-        cached("difference[n]", "max(abs(logits - generator.logits), axis=1)",
-               max_along(Matrix(xt::abs(by_cache - logits)), 1));
-    lesson.expect("the logits differ by rounding at most", max_all(difference) < 1e-9);
-    lesson.expect_equal("the same words are written", kept.ids, said);
-    lesson.expect_equal("each with the same logits", kept.logits, plain.logits);
-
-    lesson.heading("5. How many multiplications the cache saves at the paper's size");
-    count(lesson, {.layers = 6, .d_model = 512, .d_ff = 2048, .m = source.size()},
-          said.size());
-
-    lesson.heading("6. Two sentences side by side: beam search");
-    teach_beam(lesson, model);
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include "attn/reference/layers/multi_head.hpp"
 #include "attn/reference/ops/random.hpp"
 #include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,10 +19,10 @@ namespace attn {
 /// The root of the sum of all squares.
 inline double norm_of(const Matrix& x) { return std::sqrt(sum_all(Matrix(x * x))); }
 
-/// The root of the sum of squares of each row.
-inline Vector norms_of_rows(const Matrix& x)
+/// The path of the step that a term is.
+inline std::string path_of(const Term<Matrix>& x)
 {
-    return xt::sqrt(sum_along(Matrix(x * x), 1));
+    return std::string(x.wording().path());
 }
 
 /// The gradient of a step in what formula::gradients() gave.
@@ -46,48 +47,30 @@ inline constexpr Recipe recipes[] = {{"post", true, Recipe::Norm::after},
                                      {"norm_only", false, Recipe::Norm::after},
                                      {"neither", false, Recipe::Norm::none}};
 
-/// Tokens, and the name of the step that they are.
-struct Tokens {
-    Matrix x;
-    std::string name;
-};
-
-inline Tokens normalized(const Tokens& tokens, const Trace& trace)
+inline Term<Matrix> normalized(const Term<Matrix>& tokens, const Trace& trace)
 {
-    const Trace norm = trace.scope("norm", {{"x", tokens.name}});
-    const Vector gain = xt::ones<double>({tokens.x.shape(1)});
-    return {layer_norm(tokens.x, {gain}, {}, norm), "norm.output"};
+    const Vector gain = xt::ones<double>({tokens.shape(1)});
+    return layer_norm(tokens, {gain}, {}, trace.scope("norm"));
 }
 
-/// What a block computes before anything is added: attention in even blocks, the
-/// feed-forward network in odd ones.
-inline Tokens computed(const Tokens& tokens, const EncoderLayerWeights& weights,
-                       bool is_attention, const Trace& trace)
+/// One block of a stack: attention in even blocks, the feed-forward network in odd ones.
+inline Term<Matrix> pass_block(const Term<Matrix>& x, const EncoderLayerWeights& weights,
+                               const Recipe& recipe, const Trace& stack,
+                               std::size_t number)
 {
-    const Trace inside = trace.scope("computed", {{"x", tokens.name}});
-    const Matrix output =
-        is_attention
-            ? multi_head_attention(tokens.x, weights.self_attention, {}, inside).output
-            : feed_forward(tokens.x, weights.feed_forward, {}, inside);
-    return {output, "computed.output"};
-}
-
-/// One block of a stack.
-inline Tokens pass_block(const Tokens& tokens, const EncoderLayerWeights& weights,
-                         const Recipe& recipe, const Trace& stack, std::size_t number)
-{
-    const Trace trace = stack.scope("block", number, {{"x", tokens.name}});
+    const Trace trace = stack.scope("block", number), block = trace.scope("computed");
     //! [block]
-    Tokens y{tokens.x, "x"};
+    Term y = x;
     if (recipe.norm == Recipe::Norm::before)
         y = normalized(y, trace);
-    y = computed(y, weights, number % 2 == 0, trace);
+    y = number % 2 == 0
+            ? multi_head_attention(y, weights.self_attention, {}, block).output
+            : feed_forward(y, weights.feed_forward, {}, block);
     if (recipe.residual)
-        y = {trace("sum[n, d_model]", "x + " + y.name, Matrix(tokens.x + y.x)), "sum"};
+        y = trace("sum[n, d_model]", x + y);
     if (recipe.norm == Recipe::Norm::after)
         y = normalized(y, trace);
     //! [block]
-    y.name = "block." + std::to_string(number) + "." + y.name;
     return y;
 }
 
@@ -134,8 +117,8 @@ inline Reached send_through(std::size_t layers, const Recipe& recipe,
 
     Recorder recorder;
     const Trace trace(recorder);
-    Tokens tokens{trace("x[n, d_model]", "", numbers.matrix(n, d, std::sqrt(3))), "x"};
-    std::vector<Tokens> inputs{tokens};
+    Term tokens = trace.given("x[n, d_model]", numbers.matrix(n, d, std::sqrt(3)));
+    std::vector<Term<Matrix>> inputs{tokens};
     for (std::size_t layer = 0; layer < layers; ++layer) {
         const EncoderLayerWeights weights = untrained_layer(numbers, d, d_ff);
         for (const std::size_t number : {2 * layer, 2 * layer + 1})
@@ -149,10 +132,10 @@ inline Reached send_through(std::size_t layers, const Recipe& recipe,
                     xt::zeros<double>({inputs.size()})};
     //! [send]
     const Recording back = formula::gradients(
-        recorder.recording(), {.of = tokens.name, .seed = to_array(arriving)});
+        recorder.recording(), {.of = path_of(tokens), .seed = to_array(arriving)});
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-        reached.norms(i) = norm_of(gradient_in(back, inputs[i].name));
-        reached.spreads(i) = spread_of(inputs[i].x);
+        reached.norms(i) = norm_of(gradient_in(back, path_of(inputs[i])));
+        reached.spreads(i) = spread_of(*inputs[i]);
     }
     //! [send]
     return reached;

@@ -17,24 +17,21 @@
 
 namespace attn {
 
+/// The maps of attention, or their gradients.
 struct Maps {
-    Matrix query, key, value;
+    Term<Matrix> query, key, value;
 };
 
-/// Half the sum of the squared errors.
-inline double half_squares(const Matrix& error)
-{
-    return sum_all(Matrix(error * error)) / 2;
-}
-
 /// The loss alone, for differences.
-inline double loss_of(const Matrix& inputs, const Maps& maps, const Matrix& target)
+inline double loss_of(const Matrix& inputs, const Matrix& query, const Matrix& key,
+                      const Matrix& value, const Matrix& target)
 {
     const Matrix output =
-        scaled_dot_product_attention(matmul(inputs, maps.query), matmul(inputs, maps.key),
-                                     matmul(inputs, maps.value))
+        scaled_dot_product_attention(matmul(inputs, query), matmul(inputs, key),
+                                     matmul(inputs, value))
             .context;
-    return half_squares(output - target);
+    const Matrix error = output - target;
+    return sum_all(Matrix(error * error)) / 2;
 }
 
 //! [differences]
@@ -68,36 +65,33 @@ constexpr std::string_view whole_loss =
 /// @param name      of the matrix whose first number is moved
 /// @param gradient  of that number
 /// @param loss      of such a matrix
-inline void difference(Lesson& lesson, std::string_view name, const Matrix& matrix,
-                       double gradient, const std::function<double(const Matrix&)>& loss)
+inline void difference(Lesson& lesson, const std::string& name,
+                       const Term<Matrix>& matrix, double gradient,
+                       const std::function<double(const Matrix&)>& loss)
 {
     const Trace differences = lesson.trace().scope("differences");
     const Trace trace = differences.scope(name);
-    Matrix first = xt::zeros<double>(matrix.shape());
-    first(0, 0) = 1;
-    first = trace("first[i, j]", "", first);
-    const auto loss_at = [&](const Trace& side, double h) {
-        const std::string text(name);
-        const Matrix moved =
-            side(text + "[i, j]", text + (h > 0 ? " + h * first" : " - h * first"),
-                 Matrix(matrix + h * first));
-        return side("loss", whole_loss, loss(moved));
+    Matrix corner = xt::zeros<double>(matrix.shape());
+    corner(0, 0) = 1;
+    const Term first = trace.given("first[i, j]", corner);
+    const auto loss_at = [&](const Trace& side, const Term<Matrix>& by) {
+        const Term moved = side(name + "[i, j]", by);
+        return side("loss", whole_loss, Term(loss(*moved)));
     };
     std::vector<double> row;
     for (const auto& [scope, size] : {std::pair{"tenth", 0.1}, {"hundredth", 0.01}}) {
         const Trace step = trace.scope(scope);
         const Trace above = step.scope("above"), below = step.scope("below");
         //! [difference]
-        const double h = step("h", "", size);
-        const double loss_above = loss_at(above, h);
-        const double loss_below = loss_at(below, -h);
-        const double slope = step("slope", "(above.loss - below.loss) / (2 * h)",
-                                  (loss_above - loss_below) / (2 * h));
+        const Term h = step.given("h", size);
+        const Term loss_above = loss_at(above, matrix + h * first);
+        const Term loss_below = loss_at(below, matrix - h * first);
+        const Term slope = step("slope", (loss_above - loss_below) / (2 * h));
         //! [difference]
-        row.push_back(slope);
+        row.push_back(*slope);
     }
     row.push_back(gradient);
-    lesson.table({std::string(name) + "[0,0]: h = 0.1", "h = 0.01", "gradient"}, {row});
+    lesson.table({name + "[0,0]: h = 0.1", "h = 0.01", "gradient"}, {row});
 }
 
 } // namespace attn

@@ -15,12 +15,7 @@
 #include "word_gradients.hpp"
 
 #include "attn/formula/gradient.hpp"
-#include "attn/reference/attention/dot_product.hpp"
-#include "attn/reference/attention/mask.hpp"
 #include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
-#include "attn/reference/ops/reduce.hpp"
-#include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -30,101 +25,133 @@ using namespace attn;
 
 namespace {
 
-// ---------------------------------------------------------- 1. one attention, and a loss
-
-/// What one attention computes.
+/// What the attention of the lesson computes.
 struct Attended {
-    Matrix queries, keys, values, scaled, weights, output;
+    Term<Matrix> queries, keys, values, scaled, weights, output;
 };
 
-Attended attend(const Trace& trace, const Matrix& inputs, const Maps& maps)
-{
-    //! [forward]
-    const Matrix queries =
-        trace("queries[n, d_k]", "inputs @ query_weights", matmul(inputs, maps.query));
-    const Matrix keys =
-        trace("keys[m, d_k]", "inputs @ key_weights", matmul(inputs, maps.key));
-    const Matrix values =
-        trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, maps.value));
-    const Matrix scores =
-        trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
-    const double root = std::sqrt(static_cast<double>(keys.shape(1)));
-    const Matrix scaled =
-        trace("scaled[n, m]", "scores / sqrt(keys.shape[1])", Matrix(scores / root));
-    const Matrix weights = trace("weights[n, m]", "softmax(scaled)", softmax(scaled));
-    const Matrix output =
-        trace("output[n, d_v]", "weights @ values", matmul(weights, values));
-    //! [forward]
-    return {queries, keys, values, scaled, weights, output};
-}
-
-// -------------------------------------------------------- 2. from the loss to the inputs
-
-/// What softmax's input gets, as a formula.
-constexpr std::string_view through_softmax =
-    "weights * (grad.weights - sum(grad.weights * weights, axis=-1, keepdims=True))";
-
-/// Gradients of one attention.
+/// The gradients of its steps, of the maps, and of the inputs.
 struct Gradients {
-    Matrix values, weights, scaled, queries, keys;
-    Matrix query_weights, key_weights, value_weights;
-    Matrix inputs_from_values, inputs;
+    Term<Matrix> queries, keys, values, scaled, weights;
+    Maps maps;
+    Term<Matrix> inputs_from_values, inputs;
 };
 
-/// The three maps and the inputs: each product sends a part to its map, and a part to the
-/// inputs, where the three parts add up.
-void reach_inputs(const Trace& grad, const Matrix& inputs, const Maps& maps, Gradients& d)
-{
-    //! [maps]
-    d.query_weights = grad("query_weights[d_model, d_k]", "inputs.T @ grad.queries",
-                           gradient_of_right(inputs, d.queries));
-    d.key_weights = grad("key_weights[d_model, d_k]", "inputs.T @ grad.keys",
-                         gradient_of_right(inputs, d.keys));
-    d.value_weights = grad("value_weights[d_model, d_v]", "inputs.T @ grad.values",
-                           gradient_of_right(inputs, d.values));
-    //! [maps]
-    const Trace of_inputs = grad.scope("inputs"), from = of_inputs.scope("from");
-    //! [inputs]
-    const Matrix from_queries =
-        from("queries[n, d_model]", "grad.queries @ query_weights.T",
-             gradient_of_left(d.queries, maps.query));
-    const Matrix from_keys = from("keys[n, d_model]", "grad.keys @ key_weights.T",
-                                  gradient_of_left(d.keys, maps.key));
-    d.inputs_from_values = from("values[n, d_model]", "grad.values @ value_weights.T",
-                                gradient_of_left(d.values, maps.value));
-    d.inputs =
-        grad("inputs[n, d_model]",
-             "grad.inputs.from.queries + grad.inputs.from.keys + grad.inputs.from.values",
-             Matrix(from_queries + from_keys + d.inputs_from_values));
-    //! [inputs]
-}
+void compare_with_library(Lesson& lesson, const Recording& forward, const Gradients& d);
+void multiply_by_jacobian(Lesson& lesson, const Attended& a, const Gradients& d);
+void differentiate_numerically(Lesson& lesson, Matrix inputs, const Maps& maps,
+                               const Matrix& target, const Gradients& d);
+void descend(Lesson& lesson, const Matrix& inputs, const Maps& maps, const Matrix& target,
+             const Gradients& d, double before);
+void pad_last_token(Lesson& lesson, const Attended& a, const Term<Matrix>& target);
+void go_deep(Lesson& lesson);
+void draw_again(Lesson& lesson);
+void go_wrong(Lesson& lesson, const Term<Matrix>& inputs, const Attended& a,
+              const Gradients& d);
 
-/// From the loss back to the inputs.
-Gradients send_back(const Trace& grad, const Matrix& inputs, const Maps& maps,
-                    const Attended& a, const Matrix& target)
+void teach(Lesson& lesson)
 {
+    const Trace& trace = lesson.trace();
+
+    lesson.heading("1. Three tokens, their attention, and a loss");
+    const Term inputs = lesson.input("inputs[n, d_model]",
+                                     Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
+    const Maps maps{lesson.input("query_weights[d_model, d_k]",
+                                 Matrix{{1, 0, 1}, {1, 0, 0}, {0, 0, 1}, {0, 1, 1}}),
+                    lesson.input("key_weights[d_model, d_k]",
+                                 Matrix{{0, 0, 1}, {1, 1, 0}, {0, 1, 0}, {1, 1, 0}}),
+                    lesson.input("value_weights[d_model, d_v]",
+                                 Matrix{{0, 2, 0}, {0, 3, 0}, {1, 0, 3}, {1, 1, 0}})};
+    const Term target =
+        lesson.input("target[n, d_v]", Matrix{{1, 6, 2}, {2, 7, 1}, {2, 6, 1}});
+    //! [forward]
+    const Term queries = trace("queries[n, d_k]", matmul(inputs, maps.query));
+    const Term keys = trace("keys[m, d_k]", matmul(inputs, maps.key));
+    const Term values = trace("values[m, d_v]", matmul(inputs, maps.value));
+    const Term scores = trace("scores[n, m]", matmul(queries, transpose(keys)));
+    const Term scaled = trace("scaled[n, m]", scores / sqrt(size_along(keys, 1)));
+    const Term weights = trace("weights[n, m]", softmax(scaled));
+    const Term output = trace("output[n, d_v]", matmul(weights, values));
+    //! [forward]
+    const Attended a{queries, keys, values, scaled, weights, output};
+    //! [loss]
+    const Term loss = trace("loss", sum_all(square(output - target)) / 2);
+    //! [loss]
+    const Recording forward = lesson.recording();
+
+    lesson.heading("2. Every gradient, from the loss back to the inputs");
+    const Trace gradients = trace.scope("grad"), of_inputs = gradients.scope("inputs"),
+                parts = of_inputs.scope("from");
+    const GradientTrace grad{trace, gradients}, from{trace, parts, "inputs.from."};
     Gradients d;
     //! [backward]
-    const Matrix output =
-        grad("output[n, d_v]", "output - target", Matrix(a.output - target));
-    d.values = grad("values[m, d_v]", "weights.T @ grad.output",
-                    gradient_of_right(a.weights, output));
-    d.weights = grad("weights[n, m]", "grad.output @ values.T",
-                     gradient_of_left(output, a.values));
-    d.scaled =
-        grad("scaled[n, m]", through_softmax, gradient_of_scores(a.weights, d.weights));
+    const Term d_output = grad("output[n, d_v]", output - target);
+    d.values = grad("values[m, d_v]", gradient_of_right(weights, d_output));
+    d.weights = grad("weights[n, m]", gradient_of_left(d_output, values));
+    const Term mean = sum_along(d.weights * weights, -1, keepdims);
+    d.scaled = grad("scaled[n, m]", weights * (d.weights - mean));
     //! [backward]
     //! [queries]
-    const double root = std::sqrt(static_cast<double>(a.keys.shape(1)));
-    const Matrix scores = grad("scores[n, m]", "grad.scaled / sqrt(keys.shape[1])",
-                               Matrix(d.scaled / root));
+    const Term d_scores = grad("scores[n, m]", d.scaled / sqrt(size_along(keys, 1)));
+    // The right factor of the scores is keys.T; keys.T.T is keys.
     d.queries = grad("queries[n, d_k]", "grad.scores @ keys",
-                     gradient_of_left(scores, transpose(a.keys)));
+                     gradient_of_left(d_scores, transpose(keys)));
     d.keys = grad("keys[m, d_k]", "grad.scores.T @ queries",
-                  transpose(gradient_of_right(a.queries, scores)));
+                  transpose(gradient_of_right(queries, d_scores)));
     //! [queries]
-    reach_inputs(grad, inputs, maps, d);
-    return d;
+    // Each product sends a part to its map, and a part to the inputs, where the three
+    // parts add up.
+    //! [maps]
+    d.maps.query =
+        grad("query_weights[d_model, d_k]", gradient_of_right(inputs, d.queries));
+    d.maps.key = grad("key_weights[d_model, d_k]", gradient_of_right(inputs, d.keys));
+    d.maps.value =
+        grad("value_weights[d_model, d_v]", gradient_of_right(inputs, d.values));
+    //! [maps]
+    //! [inputs]
+    const Term from_queries =
+        from("queries[n, d_model]", gradient_of_left(d.queries, maps.query));
+    const Term from_keys = from("keys[n, d_model]", gradient_of_left(d.keys, maps.key));
+    d.inputs_from_values =
+        from("values[n, d_model]", gradient_of_left(d.values, maps.value));
+    d.inputs =
+        grad("inputs[n, d_model]", from_queries + from_keys + d.inputs_from_values);
+    //! [inputs]
+    compare_with_library(lesson, forward, d);
+
+    lesson.heading("3. One row through softmax's Jacobian");
+    multiply_by_jacobian(lesson, a, d);
+
+    lesson.heading("4. Central differences, and one step downhill");
+    difference(lesson, "query_weights", maps.query, (*d.maps.query)(0, 0),
+               [&](const Matrix& moved) {
+                   return loss_of(*inputs, moved, *maps.key, *maps.value, *target);
+               });
+    difference(lesson, "inputs", inputs, (*d.inputs)(0, 0), [&](const Matrix& moved) {
+        return loss_of(moved, *maps.query, *maps.key, *maps.value, *target);
+    });
+    differentiate_numerically(lesson, *inputs, maps, *target, d);
+    descend(lesson, *inputs, maps, *target, d, *loss);
+
+    lesson.heading("5. What reaches the scores, by d_k");
+    saturate(lesson);
+
+    lesson.heading("6. A padded token");
+    if (inputs.shape(0) > 1)
+        pad_last_token(lesson, a, target);
+
+    lesson.heading("7. What reaches the layers of a stack");
+    go_deep(lesson);
+    draw_again(lesson);
+
+    lesson.heading("8. What reaches the words of the sentence");
+    const SmallModel model = small_model();
+    blame(lesson, model, {"she", sentence(), 5, "She"});
+    blame(lesson, model, {"he", sentence(), 5, "He"});
+    blame(lesson, model, {"kite", sentence() + " took the", 8, "kite"});
+
+    lesson.heading("9. Three mistakes");
+    go_wrong(lesson, inputs, a, d);
 }
 
 Vector flat(const Matrix& x)
@@ -139,54 +166,48 @@ void compare_with_library(Lesson& lesson, const Recording& forward, const Gradie
     const Recording back = formula::gradients(forward, {.of = "loss"});
     //! [library]
     Vector mine, theirs;
-    const auto compare = [&](const std::string& step, const Matrix& gradient) {
-        mine = concat(mine, flat(gradient));
+    for (const auto& [step, gradient] : {std::pair{"values", d.values},
+                                         {"weights", d.weights},
+                                         {"scaled", d.scaled},
+                                         {"queries", d.queries},
+                                         {"keys", d.keys},
+                                         {"query_weights", d.maps.query},
+                                         {"key_weights", d.maps.key},
+                                         {"value_weights", d.maps.value},
+                                         {"inputs", d.inputs}}) {
+        mine = concat(mine, flat(*gradient));
         theirs = concat(theirs, flat(gradient_in(back, step)));
-    };
-    compare("values", d.values);
-    compare("weights", d.weights);
-    compare("scaled", d.scaled);
-    compare("queries", d.queries);
-    compare("keys", d.keys);
-    compare("query_weights", d.query_weights);
-    compare("key_weights", d.key_weights);
-    compare("value_weights", d.value_weights);
-    compare("inputs", d.inputs);
+    }
     lesson.expect_equal("attn::gradients gives the same nine gradients", theirs, mine);
 }
-
-// ----------------------------------------------------------------- 3. softmax's Jacobian
 
 /// One row through softmax by its whole Jacobian.
 void multiply_by_jacobian(Lesson& lesson, const Attended& a, const Gradients& d)
 {
-    const Trace row = lesson.trace().scope("row");
-    const Vector weights = xt::row(a.weights, 0), arriving = xt::row(d.weights, 0);
-    std::ignore =
-        row("mean", "sum(weights[0] * grad.weights[0])", dot(weights, arriving));
+    const Trace trace = lesson.trace().scope("row");
+    constexpr std::size_t first = 0;
+    const Term weights = row(a.weights, first), arriving = row(d.weights, first);
+    std::ignore = trace("mean", sum_all(weights * arriving));
     //! [jacobian]
-    const Matrix jacobian =
-        row("jacobian[m, m]", "diag(weights[0]) - outer(weights[0], weights[0])",
-            softmax_jacobian(weights));
-    const Vector product =
-        row("scaled[m]", "jacobian @ grad.weights[0]", matmul(jacobian, arriving));
+    const Term jacobian =
+        trace("jacobian[m, m]", diag(weights) - outer(weights, weights));
+    const Term product = trace("scaled[m]", matmul(jacobian, arriving));
     //! [jacobian]
-    lesson.expect_equal("the Jacobian times what arrives is what the loop gives", product,
-                        Vector(xt::row(d.scaled, 0)));
+    lesson.expect_equal("the Jacobian times what arrives is what the rule gives", product,
+                        row(d.scaled, first));
 }
 
-// ---------------------------------------------------------------- 4. central differences
-
 /// Every number of the maps and the inputs.
-void differentiate_numerically(Lesson& lesson, Matrix inputs, Maps maps,
+void differentiate_numerically(Lesson& lesson, Matrix inputs, const Maps& maps,
                                const Matrix& target, const Gradients& d)
 {
-    const auto loss = [&] { return loss_of(inputs, maps, target); };
+    Matrix query = *maps.query, key = *maps.key, value = *maps.value;
+    const auto loss = [&] { return loss_of(inputs, query, key, value, target); };
     const double largest =
-        std::max({distance_from_differences(d.query_weights, maps.query, loss),
-                  distance_from_differences(d.key_weights, maps.key, loss),
-                  distance_from_differences(d.value_weights, maps.value, loss),
-                  distance_from_differences(d.inputs, inputs, loss)});
+        std::max({distance_from_differences(*d.maps.query, query, loss),
+                  distance_from_differences(*d.maps.key, key, loss),
+                  distance_from_differences(*d.maps.value, value, loss),
+                  distance_from_differences(*d.inputs, inputs, loss)});
     if (lesson.is_example())
         lesson.expect("central differences agree with all 48 numbers to 1e-6",
                       largest < 1e-6);
@@ -198,26 +219,21 @@ void descend(Lesson& lesson, const Matrix& inputs, const Maps& maps, const Matri
 {
     const Trace step = lesson.trace().scope("step");
     //! [descend]
-    const double rate = step("rate", "", 0.01);
-    const auto moved = [&](const std::string& name, const Matrix& map,
-                           const Matrix& grad) {
-        return step(name + "[d_model, d]", name + " - rate * grad." + name,
-                    Matrix(map - rate * grad));
-    };
-    const Matrix query = moved("query_weights", maps.query, d.query_weights);
-    const Matrix key = moved("key_weights", maps.key, d.key_weights);
-    const Matrix value = moved("value_weights", maps.value, d.value_weights);
+    const Term rate = step.given("rate", 0.01);
+    const Term query =
+        step("query_weights[d_model, d]", maps.query - rate * d.maps.query);
+    const Term key = step("key_weights[d_model, d]", maps.key - rate * d.maps.key);
+    const Term value =
+        step("value_weights[d_model, d]", maps.value - rate * d.maps.value);
     const double loss =
-        step("loss", whole_loss, loss_of(inputs, {query, key, value}, target));
+        step("loss", whole_loss, loss_of(inputs, *query, *key, *value, target));
     //! [descend]
     if (lesson.is_example())
         lesson.expect("the loss falls", loss < before);
 }
 
-// ------------------------------------------------------------------------------ 6. masks
-
 /// The last token is padding: no query attends to it, and the loss leaves out its output.
-void pad(Lesson& lesson, const Attended& a, const Matrix& target)
+void pad_last_token(Lesson& lesson, const Attended& a, const Term<Matrix>& target)
 {
     const std::size_t n = a.keys.shape(0);
     const std::string count = std::to_string(n), real = std::to_string(n - 1);
@@ -228,48 +244,36 @@ void pad(Lesson& lesson, const Attended& a, const Matrix& target)
     Mask allowed = xt::ones<bool>({n, n});
     xt::col(allowed, n - 1) = false;
     //! [padded]
-    const AnyMask mask = trace("mask[n, m]",
-                               "repeat((arange(" + count + ") < " + real +
-                                   ")[None, :], " + count + ", axis=0)",
-                               allowed);
-    const Matrix masked = trace("masked[n, m]", "where(mask, scaled, -inf)",
-                                apply_mask(mask, a.scaled, minus_infinity));
-    const Matrix weights = trace("weights[n, m]", "softmax(masked)", softmax(masked));
-    const Matrix output =
-        trace("output[n, d_v]", "weights @ values", matmul(weights, a.values));
+    const Term mask = trace("mask[n, m]",
+                            "repeat((arange(" + count + ") < " + real + ")[None, :], " +
+                                count + ", axis=0)",
+                            Term(allowed));
+    const Term masked = trace("masked[n, m]", where(mask, a.scaled, minus_infinity));
+    const Term weights = trace("weights[n, m]", softmax(masked));
+    const Term output = trace("output[n, d_v]", matmul(weights, a.values));
+    const Term error = slice(output - target, 0, n - 1);
+    std::ignore = trace("loss", sum_all(square(error)) / 2);
     //! [padded]
-    Matrix error = output - target;
-    xt::row(error, n - 1) = 0;
-    std::ignore = trace("loss", "sum((output - target)[0:" + real + "] ** 2) / 2",
-                        half_squares(error));
 
-    const Trace all = lesson.trace().scope("grad"), grad = all.scope("padded");
+    const Trace all = lesson.trace().scope("grad"), gradients = all.scope("padded");
+    const GradientTrace grad{trace, gradients};
     //! [masked]
-    error = grad("output[n, d_v]", "pad((output - target)[0:" + real + "], 0, 1, axis=0)",
-                 error);
-    const Matrix of_values = grad("values[m, d_v]", "weights.T @ grad.output",
-                                  gradient_of_right(weights, error));
-    const Matrix of_weights = grad("weights[n, m]", "grad.output @ values.T",
-                                   gradient_of_left(error, a.values));
-    const Matrix of_masked =
-        grad("masked[n, m]", through_softmax, gradient_of_scores(weights, of_weights));
-    const Matrix of_scaled = grad("scaled[n, m]", "where(mask, grad.masked, 0)",
-                                  apply_mask(mask, of_masked, 0));
+    const Term d_output = grad("output[n, d_v]", pad(error, 0, 1, 0));
+    const Term d_values = grad("values[m, d_v]", gradient_of_right(weights, d_output));
+    const Term d_weights = grad("weights[n, m]", gradient_of_left(d_output, a.values));
+    const Term mean = sum_along(d_weights * weights, -1, keepdims);
+    const Term d_masked = grad("masked[n, m]", weights * (d_weights - mean));
+    const Term d_scaled = grad("scaled[n, m]", where(mask, d_masked, 0));
+    const Term d_keys = grad("keys[m, d_k]", gradient_of_right(d_scaled, a.queries) /
+                                                 sqrt(size_along(a.keys, 1)));
     //! [masked]
-    const double root = std::sqrt(static_cast<double>(a.keys.shape(1)));
-    const Matrix of_keys =
-        grad("keys[m, d_k]", "grad.scaled.T @ queries / sqrt(keys.shape[1])",
-             Matrix(gradient_of_right(of_scaled, a.queries) / root));
-    const auto is_zero = [&](const Matrix& x) {
-        return max_all(Vector(xt::abs(xt::row(x, n - 1)))) == 0;
+    const auto is_zero = [&](const Term<Matrix>& x) {
+        return *max_all(abs(row(x, n - 1))) == 0;
     };
     lesson.expect("no gradient reaches the padded value and the padded key: exactly 0",
-                  is_zero(of_values) && is_zero(of_keys));
-    lesson.expect("nor any score that the mask forbids",
-                  max_all(Vector(xt::abs(xt::col(of_scaled, n - 1)))) == 0);
+                  is_zero(d_values) && is_zero(d_keys));
+    lesson.expect("nor any score that the mask forbids", is_zero(transpose(d_scaled)));
 }
-
-// ------------------------------------------------------------------- 7. layers on layers
 
 /// The gradient at each layer's input in stacks of 6 and of 24 untrained layers.
 void go_deep(Lesson& lesson)
@@ -281,11 +285,11 @@ void go_deep(Lesson& lesson)
         for (const Recipe& recipe : recipes) {
             const Reached reached = send_through(layers, recipe, RandomNumbers(14));
             const Trace trace = depth.scope(recipe.name);
-            const Vector norms = trace("norms[layer]", "", reached.norms);
-            std::ignore = trace("spreads[layer]", "", reached.spreads);
-            rows.back().push_back(
-                trace("ratio", "norms[0] / norms[" + std::to_string(layers) + "]",
-                      ratio_of(norms)));
+            const Term norms = trace.given("norms[layer]", reached.norms);
+            std::ignore = trace.given("spreads[layer]", reached.spreads);
+            const Term ratio =
+                trace("ratio", row(norms, std::size_t{0}) / row(norms, layers));
+            rows.back().push_back(*ratio);
         }
     }
     lesson.say("the gradient at the first layer's input over that at the end:");
@@ -303,105 +307,37 @@ void draw_again(Lesson& lesson)
     for (const Recipe& recipe : recipes)
         if (recipe.norm != Recipe::Norm::none) {
             const Trace trace = others.scope(recipe.name);
-            const Vector ratios =
-                trace("ratios[stack]", "", sorted_ratios(rows.size(), 24, recipe));
+            const Term ratios =
+                trace.given("ratios[stack]", sorted_ratios(rows.size(), 24, recipe));
             for (std::size_t i = 0; i < rows.size(); ++i)
-                rows[i].push_back(ratios(i));
+                rows[i].push_back((*ratios)(i));
         }
     lesson.say("the same of other stacks of 24 layers, from the least to the largest:");
     lesson.table({"post-norm", "pre-norm", "norm only"}, rows);
 }
 
-// --------------------------------------------------------------------------- 9. mistakes
-
 /// Three well-known mistakes of a backward pass written by hand.
-void go_wrong(Lesson& lesson, const Matrix& inputs, const Attended& a, const Gradients& d)
+void go_wrong(Lesson& lesson, const Term<Matrix>& inputs, const Attended& a,
+              const Gradients& d)
 {
     const Trace wrong = lesson.trace().scope("wrong");
     const Trace diagonal = wrong.scope("diagonal"), unscaled = wrong.scope("unscaled"),
                 overwritten = wrong.scope("overwritten");
-    const double root = std::sqrt(static_cast<double>(a.keys.shape(1)));
-    const auto to_map = [&](const Matrix& of_scores) {
+    const Term root = sqrt(size_along(a.keys, 1));
+    const auto to_map = [&](const Term<Matrix>& of_scores) {
         return matmul(transpose(inputs), matmul(of_scores, a.keys));
     };
     //! [wrong]
-    const Matrix slopes =
-        diagonal("scaled[n, m]", "weights * (1 - weights) * grad.weights",
-                 Matrix(a.weights * (1.0 - a.weights) * d.weights));
-    const Matrix by_diagonal = diagonal(
-        "query_weights[d_model, d_k]", "inputs.T @ (scaled / sqrt(keys.shape[1]) @ keys)",
-        to_map(slopes / root));
-    const Matrix without_scale =
-        unscaled("query_weights[d_model, d_k]", "inputs.T @ (grad.scaled @ keys)",
-                 to_map(d.scaled));
-    const Matrix last_part = overwritten("inputs[n, d_model]", "grad.inputs.from.values",
-                                         d.inputs_from_values);
+    const Term slopes = diagonal("scaled[n, m]", a.weights * (1 - a.weights) * d.weights);
+    const Term by_diagonal =
+        diagonal("query_weights[d_model, d_k]", to_map(slopes / root));
+    const Term without_scale = unscaled("query_weights[d_model, d_k]", to_map(d.scaled));
+    const Term last_part = overwritten("inputs[n, d_model]", d.inputs_from_values);
     //! [wrong]
     lesson.table({"query_weights[0,0]: right", "by the diagonal", "without the scale"},
-                 {{d.query_weights(0, 0), by_diagonal(0, 0), without_scale(0, 0)}});
+                 {{(*d.maps.query)(0, 0), (*by_diagonal)(0, 0), (*without_scale)(0, 0)}});
     lesson.table({"inputs[0,0]: right", "overwritten"},
-                 {{d.inputs(0, 0), last_part(0, 0)}});
-}
-
-void teach(Lesson& lesson)
-{
-    const Trace& trace = lesson.trace();
-
-    lesson.heading("1. Three tokens, their attention, and a loss");
-    const Matrix inputs = lesson.input("inputs[n, d_model]",
-                                       Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
-    const Maps maps{lesson.input("query_weights[d_model, d_k]",
-                                 Matrix{{1, 0, 1}, {1, 0, 0}, {0, 0, 1}, {0, 1, 1}}),
-                    lesson.input("key_weights[d_model, d_k]",
-                                 Matrix{{0, 0, 1}, {1, 1, 0}, {0, 1, 0}, {1, 1, 0}}),
-                    lesson.input("value_weights[d_model, d_v]",
-                                 Matrix{{0, 2, 0}, {0, 3, 0}, {1, 0, 3}, {1, 1, 0}})};
-    const Matrix target =
-        lesson.input("target[n, d_v]", Matrix{{1, 6, 2}, {2, 7, 1}, {2, 6, 1}});
-    const Attended a = attend(trace, inputs, maps);
-    //! [loss]
-    const double loss =
-        trace("loss", "sum((output - target) ** 2) / 2", half_squares(a.output - target));
-    //! [loss]
-    const Recording forward = lesson.recording();
-
-    lesson.heading("2. Every gradient, from the loss back to the inputs");
-    const Trace grad = trace.scope("grad");
-    const Gradients d = send_back(grad, inputs, maps, a, target);
-    compare_with_library(lesson, forward, d);
-
-    lesson.heading("3. One row through softmax's Jacobian");
-    multiply_by_jacobian(lesson, a, d);
-
-    lesson.heading("4. Central differences, and one step downhill");
-    difference(lesson, "query_weights", maps.query, d.query_weights(0, 0),
-               [&](const Matrix& moved) {
-                   return loss_of(inputs, {moved, maps.key, maps.value}, target);
-               });
-    difference(lesson, "inputs", inputs, d.inputs(0, 0),
-               [&](const Matrix& moved) { return loss_of(moved, maps, target); });
-    differentiate_numerically(lesson, inputs, maps, target, d);
-    descend(lesson, inputs, maps, target, d, loss);
-
-    lesson.heading("5. What reaches the scores, by d_k");
-    saturate(lesson);
-
-    lesson.heading("6. A padded token");
-    if (inputs.shape(0) > 1)
-        pad(lesson, a, target);
-
-    lesson.heading("7. What reaches the layers of a stack");
-    go_deep(lesson);
-    draw_again(lesson);
-
-    lesson.heading("8. What reaches the words of the sentence");
-    const SmallModel model = small_model();
-    blame(lesson, model, {"she", sentence(), 5, "She"});
-    blame(lesson, model, {"he", sentence(), 5, "He"});
-    blame(lesson, model, {"kite", sentence() + " took the", 8, "kite"});
-
-    lesson.heading("9. Three mistakes");
-    go_wrong(lesson, inputs, a, d);
+                 {{(*d.inputs)(0, 0), (*last_part)(0, 0)}});
 }
 
 } // namespace

@@ -3,16 +3,11 @@
 // The gradient at softmax's input, for keys of 1 to 1024 features.
 
 #include "../lesson.hpp"
-#include "depth.hpp"
-#include "gradients_by_hand.hpp"
 
-#include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
 #include "attn/reference/ops/random.hpp"
-#include "attn/reference/ops/softmax.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 #include <cmath>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,24 +16,21 @@ namespace attn {
 /// The gradient at softmax's input, when random numbers arrive at the weights.
 /// @return its mean norm, and the share of queries with hardly any
 inline std::pair<double, double> reach_scores(const Trace& trace,
-                                              std::string_view formula,
-                                              const Matrix& given_scores,
-                                              const Matrix& arriving)
+                                              const Term<Matrix>& of_pairs,
+                                              const Term<Matrix>& arriving)
 {
     //! [reach]
-    const Matrix scores = trace("scores[n, m]", formula, given_scores);
-    const Matrix weights = trace("weights[n, m]", "softmax(scores)", softmax(scores));
-    const Matrix reached =
-        trace("reached[n, m]",
-              "weights * (arriving - sum(arriving * weights, axis=1, keepdims=True))",
-              gradient_of_scores(weights, arriving));
-    const Vector norms =
-        trace("norms[n]", "sqrt(sum(reached ** 2, axis=1))", norms_of_rows(reached));
+    const Term scores = trace("scores[n, m]", of_pairs);
+    const Term weights = trace("weights[n, m]", softmax(scores));
+    const Term mean_arriving = sum_along(arriving * weights, 1, keepdims);
+    const Term reached = trace("reached[n, m]", weights * (arriving - mean_arriving));
+    const Term norms = trace("norms[n]", sqrt(sum_along(square(reached), 1)));
     //! [reach]
-    const double mean = trace("mean", "mean(norms)", mean_all(norms));
+    const Term mean = trace("mean", mean_all(norms));
+    // Terms have no vectors of booleans.
     const double stuck = trace("stuck", "mean(norms < 0.01)",
-                               mean_all(Vector(xt::cast<double>(norms < 0.01))));
-    return {mean, stuck};
+                               mean_all(Vector(xt::cast<double>(*norms < 0.01))));
+    return {*mean, stuck};
 }
 
 /// The same 32 queries and keys by their first 1, 4, ... 1024 features.
@@ -48,24 +40,21 @@ inline void saturate(Lesson& lesson)
     RandomNumbers numbers(14);
     const Trace random = lesson.trace().scope("random");
     const double spread = std::sqrt(3); // for the variance 1
-    const Matrix queries =
-        random("queries[n, d]", "", numbers.matrix(n, features, spread));
-    const Matrix keys = random("keys[m, d]", "", numbers.matrix(n, features, spread));
-    const Matrix arriving = random("arriving[n, m]", "", numbers.matrix(n, n, spread));
+    const Term queries =
+        random.given("queries[n, d]", numbers.matrix(n, features, spread));
+    const Term keys = random.given("keys[m, d]", numbers.matrix(n, features, spread));
+    const Term arriving = random.given("arriving[n, m]", numbers.matrix(n, n, spread));
     std::vector<std::vector<double>> rows;
     for (std::size_t d_k = 1; d_k <= features; d_k *= 4) {
         const Trace trace = random.scope("d_k", d_k);
-        const std::string first = "[:, 0:" + std::to_string(d_k) + "]";
-        const Matrix scores =
-            matmul(columns(queries, 0, d_k), transpose(columns(keys, 0, d_k)));
-        const std::string formula = "queries" + first + " @ keys" + first + ".T";
         const Trace unscaled = trace.scope("unscaled"), scaled = trace.scope("scaled");
-        const auto [mean, stuck] = reach_scores(unscaled, formula, scores, arriving);
-        const double d = static_cast<double>(d_k);
+        const Term scores =
+            matmul(columns(queries, 0, d_k), transpose(columns(keys, 0, d_k)));
+        const Term d = number(static_cast<double>(d_k), trace);
+        const auto [mean, stuck] = reach_scores(unscaled, scores, arriving);
         const auto [scaled_mean, scaled_stuck] =
-            reach_scores(scaled, formula + " / sqrt(" + std::to_string(d_k) + ")",
-                         Matrix(scores / std::sqrt(d)), arriving);
-        rows.push_back({d, mean, stuck, scaled_mean, scaled_stuck});
+            reach_scores(scaled, scores / sqrt(d), arriving);
+        rows.push_back({*d, mean, stuck, scaled_mean, scaled_stuck});
     }
     lesson.table({"d_k", "mean norm unscaled", "below 0.01", "scaled", "below 0.01"},
                  rows);

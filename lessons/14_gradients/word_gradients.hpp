@@ -7,9 +7,7 @@
 #include "depth.hpp"
 
 #include "attn/reference/models/gpt.hpp"
-#include "attn/reference/ops/softmax.hpp"
 
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -26,7 +24,7 @@ struct Asked {
 inline void blame(Lesson& lesson, const SmallModel& model, const Asked& asked)
 {
     const Integers ids = model.ids(asked.text);
-    const std::int64_t wanted = model.ids(asked.word)(0);
+    const auto wanted = static_cast<std::size_t>(model.ids(asked.word)(0));
     Recorder recorder;
     const Trace unrecorded(recorder);
     const Matrix all_logits = gpt(ids, model.weights, model.options, unrecorded);
@@ -36,13 +34,11 @@ inline void blame(Lesson& lesson, const SmallModel& model, const Asked& asked)
                 grad = back_words.scope(asked.scope);
     const std::string word = std::to_string(wanted);
     //! [loss]
-    const Vector logits =
-        trace("logits[vocabulary]", "", Vector(xt::row(all_logits, asked.after)));
-    const Vector probabilities =
-        trace("probabilities[vocabulary]", "softmax(logits)", softmax(logits));
-    const double loss = trace("loss", "-log(probabilities[" + word + "])",
-                              -std::log(probabilities(wanted)));
-    Vector error = probabilities;
+    const Term logits =
+        trace.given("logits[vocabulary]", Vector(xt::row(all_logits, asked.after)));
+    const Term probabilities = trace("probabilities[vocabulary]", softmax(logits));
+    const Term loss = trace("loss", -log(row(probabilities, wanted)));
+    Vector error = *probabilities;
     error(wanted) -= 1;
     error =
         grad("logits[vocabulary]",
@@ -54,19 +50,17 @@ inline void blame(Lesson& lesson, const SmallModel& model, const Asked& asked)
     xt::row(seed, asked.after) = error;
     const Recording sent = formula::gradients(recorder.recording(),
                                               {.of = "logits", .seed = to_array(seed)});
-    const Matrix of_words = grad("tokens[n, d_model]", "", gradient_in(sent, "tokens"));
-    const Vector norms =
-        trace("norms[n]", "sqrt(sum(grad.words." + asked.scope + ".tokens ** 2, axis=1))",
-              norms_of_rows(of_words));
+    const Term of_words = grad.given("tokens[n, d_model]", gradient_in(sent, "tokens"));
+    const Term norms = trace("norms[n]", sqrt(sum_along(square(of_words), 1)));
     //! [words]
 
     lesson.say("the loss of " + asked.word +
                ", and the norm of its gradient at each word:");
     std::vector<std::string> columns = words_of(asked.text);
-    std::vector<double> row(norms.begin(), norms.end());
+    std::vector<double> numbers(norms->begin(), norms->end());
     columns.insert(columns.begin(), "loss");
-    row.insert(row.begin(), loss);
-    lesson.table(columns, {row});
+    numbers.insert(numbers.begin(), *loss);
+    lesson.table(columns, {numbers});
 }
 
 } // namespace attn

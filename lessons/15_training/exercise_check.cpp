@@ -5,7 +5,7 @@
 #include "../exercise_check.hpp"
 
 #include "attn/reference/ops/random.hpp"
-#include "attn/reference/ops/softmax.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <tuple>
 
@@ -15,7 +15,7 @@ namespace {
 
 void compute(const Matrix& given, const Integers& classes, const Trace& trace)
 {
-    const Matrix logits = trace("logits[n, vocabulary]", "", given);
+    const Term logits = trace.given("logits[n, vocabulary]", given);
     const Integers targets = trace("targets[n]", "", classes);
     Matrix hot = xt::zeros<double>(logits.shape());
     Vector share = xt::zeros<double>({targets.size()});
@@ -27,19 +27,15 @@ void compute(const Matrix& given, const Integers& classes, const Trace& trace)
             hot(i, static_cast<std::size_t>(targets(i))) = 1;
             share(i) = 1 / count;
         }
-    const Matrix probabilities =
-        trace("probabilities[n, vocabulary]", "softmax(logits)", softmax(logits));
-    const Matrix target_p =
+    const Term probabilities = trace("probabilities[n, vocabulary]", softmax(logits));
+    const Term target_p =
         trace("target_p[n, vocabulary]",
-              "where(targets[:, None] == arange(logits.shape[1]), 1.0, 0.0)", hot);
-    const Matrix difference =
-        trace("difference[n, vocabulary]", "probabilities - target_p",
-              Matrix(probabilities - target_p));
-    const Vector shares =
+              "where(targets[:, None] == arange(logits.shape[1]), 1.0, 0.0)", Term(hot));
+    const Term difference = trace("difference[n, vocabulary]", probabilities - target_p);
+    const Term shares =
         trace("shares[n]", "where(targets < 0, 0.0, 1.0) / sum(where(targets < 0, 0, 1))",
-              share);
-    std::ignore = trace("grad_logits[n, vocabulary]", "difference * shares[:, None]",
-                        Matrix(difference * xt::view(shares, xt::all(), xt::newaxis())));
+              Term(share));
+    std::ignore = trace("grad_logits[n, vocabulary]", difference * each_row(shares));
 }
 
 void check(Exercise& exercise)

@@ -11,14 +11,8 @@
 #include "small_training.hpp"
 
 #include "attn/engines/train/adam.hpp"
-#include "attn/engines/train/batches.hpp"
 #include "attn/engines/train/loss.hpp"
 #include "attn/formula/gradient.hpp"
-#include "attn/formula/verify.hpp"
-#include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
-#include "attn/reference/ops/reduce.hpp"
-#include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -28,6 +22,96 @@ using namespace attn;
 namespace {
 
 constexpr double rate = 5e-3, beta1 = 0.9, beta2 = 0.98, epsilon = 1e-8;
+
+Matrix untrained_tokens(const SmallModel& model, const Integers& ids);
+Matrix one_hot(const Integers& targets, std::size_t classes);
+Term<Matrix> step_of_adam(const Trace& trace, const Term<Matrix>& table,
+                          const Term<Matrix>& grad);
+void step_by_hand(Lesson& lesson);
+
+void teach(Lesson& lesson)
+{
+    if (!lesson.flag<std::filesystem::path>("--data").empty())
+        return experiment_on_reviews(lesson);
+    expect_no_review_flags(lesson);
+    step_by_hand(lesson);
+    if (!lesson.is_altered() && lesson.is_example())
+        train_small_model(lesson);
+}
+
+/// A loss on the sentence, its gradient, and a step that makes it smaller.
+void step_by_hand(Lesson& lesson)
+{
+    const Trace& trace = lesson.trace();
+    const SmallModel model = small_model(Training::before);
+    const Integers ids = model.ids(sentence());
+
+    lesson.heading("1. What the untrained model expects after each word, and what comes");
+    const Term tokens = lesson.input("tokens[n, d_model]", untrained_tokens(model, ids));
+    const Term table =
+        lesson.input("table[vocabulary, d_model]", model.weights.token_embedding);
+    //! [targets]
+    const Term targets =
+        lesson.input("targets[n]", Integers(xt::view(ids, xt::range(1, ids.size()))));
+    const Term logits = trace("logits[n, vocabulary]", matmul(tokens, transpose(table)));
+    //! [targets]
+
+    lesson.heading(
+        "2. Cross-entropy: minus the logarithm of each next word's probability");
+    const Trace of_loss =
+        trace.scope("cross_entropy", {{"logits", "logits"}, {"targets", "targets"}});
+    const double loss = train::cross_entropy(*logits, *targets, {}, of_loss);
+    const double even = std::log(static_cast<double>(table.shape(0)));
+    lesson.say("the loss is " + rounded_text(loss) +
+               "; that of equal probabilities would be log " +
+               std::to_string(table.shape(0)) + " = " + rounded_text(even));
+
+    lesson.heading("3. Its gradient: softmax less the target, over the number of words");
+    //! [gradient]
+    const Term probabilities = trace("probabilities[n, vocabulary]", softmax(logits));
+    const Term target_p =
+        trace("target_p[n, vocabulary]",
+              "where(targets[:, None] == arange(table.shape[0]), 1.0, 0.0)",
+              Term(one_hot(*targets, table.shape(0))));
+    const Term difference = trace("difference[n, vocabulary]", probabilities - target_p);
+    const Term grad_logits =
+        trace("grad_logits[n, vocabulary]", "difference / targets.shape[0]",
+              difference / static_cast<double>(targets.size()));
+    const Term grad_table =
+        trace("grad_table[vocabulary, d_model]", matmul(transpose(grad_logits), tokens));
+    //! [gradient]
+    if (!lesson.is_altered()) {
+        const Recording back =
+            formula::gradients(lesson.recording(), {.of = "cross_entropy.loss"});
+        lesson.expect_equal("the gradients of the formulas are the same",
+                            from_array<Matrix>(back.at("grad.table").value), grad_table);
+    }
+
+    lesson.heading("4. One step of Adam on the table of words");
+    const Term after = step_of_adam(trace, table, grad_table);
+    const Trace again = trace.scope("again");
+    const Term new_logits =
+        again("logits[n, vocabulary]", matmul(tokens, transpose(after)));
+    const Trace of_new_loss =
+        again.scope("cross_entropy", {{"logits", "logits"}, {"targets", "targets"}});
+    const double new_loss = train::cross_entropy(*new_logits, *targets, {}, of_new_loss);
+    lesson.table({"loss before the step", "after it"}, {{loss, new_loss}});
+    if (lesson.is_example())
+        lesson.expect("the loss is smaller after the step", new_loss < loss);
+
+    lesson.heading("5. Dropout: half of the features, twice as large");
+    //! [dropout]
+    const Term mask =
+        trace.given("dropout_mask[n, d_model]",
+                    train::dropout_mask(tokens.shape(0), tokens.shape(1), 0.5, 1, 0));
+    const Term dropped = trace("dropped[n, d_model]", tokens * mask);
+    //! [dropout]
+    lesson.say(rounded_text(*sum_all(mask) / 2, 0) + " of " +
+               std::to_string(mask.size()) +
+               " features are kept; the sum of their sizes was " +
+               rounded_text(*sum_all(abs(tokens)), 1) + " and is " +
+               rounded_text(*sum_all(abs(dropped)), 1));
+}
 
 /// What the last norm of the untrained model makes of the sentence: it predicts each next
 /// word from such a row. The last word predicts none.
@@ -50,117 +134,25 @@ Matrix one_hot(const Integers& targets, std::size_t classes)
 }
 
 /// Adam's first step on the table of words.
-Matrix step_of_adam(const Trace& trace, const Matrix& table, const Matrix& grad)
+Term<Matrix> step_of_adam(const Trace& trace, const Term<Matrix>& table,
+                          const Term<Matrix>& grad)
 {
     const Trace adam = trace.scope("adam");
+    const Term b1 = number(beta1, adam), b2 = number(beta2, adam);
     //! [adam]
-    const Matrix mean =
-        adam("mean[vocabulary, d_model]", "0.9 * 0 + (1 - 0.9) * grad_table",
-             Matrix((1 - beta1) * grad));
-    const Matrix square =
+    const Term mean = adam("mean[vocabulary, d_model]", b1 * 0 + (1 - b1) * grad);
+    // Multiplied from left to right, as the trainer does.
+    const Term square =
         adam("square[vocabulary, d_model]", "0.98 * 0 + (1 - 0.98) * grad_table ** 2",
-             Matrix((1 - beta2) * grad * grad));
-    const Matrix mean_hat = adam("mean_hat[vocabulary, d_model]", "mean / (1 - 0.9 ** 1)",
-                                 Matrix(mean / (1 - beta1)));
-    const Matrix square_hat =
-        adam("square_hat[vocabulary, d_model]", "square / (1 - 0.98 ** 1)",
-             Matrix(square / (1 - beta2)));
-    const Matrix step =
-        adam("step[vocabulary, d_model]", "0.005 * mean_hat / (sqrt(square_hat) + 1e-08)",
-             Matrix(rate * mean_hat / (xt::sqrt(square_hat) + epsilon)));
-    return adam("table[vocabulary, d_model]", "table - step", Matrix(table - step));
+             (1 - b2) * grad * grad);
+    const Term mean_hat =
+        adam("mean_hat[vocabulary, d_model]", mean / (1 - power(b1, 1)));
+    const Term square_hat =
+        adam("square_hat[vocabulary, d_model]", square / (1 - power(b2, 1)));
+    const Term step =
+        adam("step[vocabulary, d_model]", rate * mean_hat / (sqrt(square_hat) + epsilon));
+    return adam("table[vocabulary, d_model]", table - step);
     //! [adam]
-}
-
-/// A loss on the sentence, its gradient, and a step that makes it smaller.
-void step_by_hand(Lesson& lesson)
-{
-    const Trace& trace = lesson.trace();
-    const SmallModel model = small_model(Training::before);
-    const Integers ids = model.ids(sentence());
-
-    lesson.heading("1. What the untrained model expects after each word, and what comes");
-    const Matrix tokens =
-        lesson.input("tokens[n, d_model]", untrained_tokens(model, ids));
-    const Matrix table =
-        lesson.input("table[vocabulary, d_model]", model.weights.token_embedding);
-    //! [targets]
-    const Integers targets =
-        lesson.input("targets[n]", Integers(xt::view(ids, xt::range(1, ids.size()))));
-    const Matrix logits = trace("logits[n, vocabulary]", "tokens @ table.T",
-                                matmul(tokens, transpose(table)));
-    //! [targets]
-
-    lesson.heading(
-        "2. Cross-entropy: minus the logarithm of each next word's probability");
-    const Trace of_loss =
-        trace.scope("cross_entropy", {{"logits", "logits"}, {"targets", "targets"}});
-    const double loss = train::cross_entropy(logits, targets, {}, of_loss);
-    const double even = std::log(static_cast<double>(table.shape(0)));
-    lesson.say("the loss is " + rounded_text(loss) +
-               "; that of equal probabilities would be log " +
-               std::to_string(table.shape(0)) + " = " + rounded_text(even));
-
-    lesson.heading("3. Its gradient: softmax less the target, over the number of words");
-    //! [gradient]
-    const Matrix probabilities =
-        trace("probabilities[n, vocabulary]", "softmax(logits)", softmax(logits));
-    const Matrix target_p =
-        trace("target_p[n, vocabulary]",
-              "where(targets[:, None] == arange(table.shape[0]), 1.0, 0.0)",
-              one_hot(targets, table.shape(0)));
-    const Matrix difference =
-        trace("difference[n, vocabulary]", "probabilities - target_p",
-              Matrix(probabilities - target_p));
-    const Matrix grad_logits =
-        trace("grad_logits[n, vocabulary]", "difference / targets.shape[0]",
-              Matrix(difference / static_cast<double>(targets.size())));
-    const Matrix grad_table =
-        trace("grad_table[vocabulary, d_model]", "grad_logits.T @ tokens",
-              matmul(transpose(grad_logits), tokens));
-    //! [gradient]
-    if (!lesson.is_altered()) {
-        const Recording back =
-            formula::gradients(lesson.recording(), {.of = "cross_entropy.loss"});
-        lesson.expect_equal("the gradients of the formulas are the same",
-                            from_array<Matrix>(back.at("grad.table").value), grad_table);
-    }
-
-    lesson.heading("4. One step of Adam on the table of words");
-    const Matrix after = step_of_adam(trace, table, grad_table);
-    const Trace again = trace.scope("again");
-    const Matrix new_logits = again("logits[n, vocabulary]", "tokens @ adam.table.T",
-                                    matmul(tokens, transpose(after)));
-    const Trace of_new_loss =
-        again.scope("cross_entropy", {{"logits", "logits"}, {"targets", "targets"}});
-    const double new_loss = train::cross_entropy(new_logits, targets, {}, of_new_loss);
-    lesson.table({"loss before the step", "after it"}, {{loss, new_loss}});
-    if (lesson.is_example())
-        lesson.expect("the loss is smaller after the step", new_loss < loss);
-
-    lesson.heading("5. Dropout: half of the features, twice as large");
-    //! [dropout]
-    const Matrix mask =
-        trace("dropout_mask[n, d_model]", "",
-              train::dropout_mask(tokens.shape(0), tokens.shape(1), 0.5, 1, 0));
-    const Matrix dropped =
-        trace("dropped[n, d_model]", "tokens * dropout_mask", Matrix(tokens * mask));
-    //! [dropout]
-    const double kept = sum_all(mask) / 2;
-    lesson.say(rounded_text(kept, 0) + " of " + std::to_string(mask.size()) +
-               " features are kept; the sum of their sizes was " +
-               rounded_text(sum_all(Matrix(xt::abs(tokens))), 1) + " and is " +
-               rounded_text(sum_all(Matrix(xt::abs(dropped))), 1));
-}
-
-void teach(Lesson& lesson)
-{
-    if (!lesson.flag<std::filesystem::path>("--data").empty())
-        return experiment_on_reviews(lesson);
-    expect_no_review_flags(lesson);
-    step_by_hand(lesson);
-    if (!lesson.is_altered() && lesson.is_example())
-        train_small_model(lesson);
 }
 
 } // namespace

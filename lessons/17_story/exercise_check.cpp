@@ -4,8 +4,8 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <tuple>
 
@@ -15,7 +15,7 @@ namespace {
 
 Matrix rows(const Matrix& matrix, std::size_t begin, std::size_t end)
 {
-    return xt::view(matrix, xt::range(begin, end), xt::all());
+    return *slice(Term(matrix), begin, end);
 }
 
 /// @param keys, values  of all tokens so far; the last row is the new token's
@@ -28,13 +28,13 @@ void expect_token(Exercise& exercise, const Matrix& query, const Matrix& keys,
 
     Recorder run;
     const Trace trace(run);
-    std::ignore = trace("past_keys[m, d_k]", "", before.keys);
-    std::ignore = trace("past_values[m, d_v]", "", before.values);
-    std::ignore = trace("key[m, d_k]", "", key);
-    std::ignore = trace("value[m, d_v]", "", value);
-    std::ignore = trace("keys[m, d_k]", "concat(past_keys, key, axis=0)", keys);
-    std::ignore = trace("values[m, d_v]", "concat(past_values, value, axis=0)", values);
-    scaled_dot_product_attention(query, keys, values, {}, trace);
+    const Term past_keys = trace.given("past_keys[m, d_k]", before.keys),
+               past_values = trace.given("past_values[m, d_v]", before.values),
+               new_key = trace.given("key[m, d_k]", key),
+               new_value = trace.given("value[m, d_v]", value);
+    const Term all_keys = trace("keys[m, d_k]", concat_rows(past_keys, new_key));
+    const Term all_values = trace("values[m, d_v]", concat_rows(past_values, new_value));
+    scaled_dot_product_attention(Term(query), all_keys, all_values, {}, trace);
 
     const auto call = [&](const std::string& result, std::size_t place) {
         return Call{"my_cached_attention",

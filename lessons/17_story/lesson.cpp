@@ -16,11 +16,7 @@
 #include "attn/files/weights/llama_folder.hpp"
 #include "attn/reference/models/gpt.hpp"
 #include "attn/reference/models/sampling.hpp"
-#include "attn/reference/ops/activation.hpp"
 #include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
-#include "attn/reference/ops/reduce.hpp"
-#include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -29,6 +25,70 @@
 using namespace attn;
 
 namespace {
+
+/// The tokens so far, and the logits of what can follow each of them.
+struct Story {
+    std::vector<std::size_t> ids;
+    Matrix logits;
+};
+
+void expect_fast_alone(const Lesson& lesson);
+void tell(Lesson& lesson, const SmallModel& model);
+files::LlamaFolder tiny_model(const Lesson& lesson);
+void look_at_parts(Lesson& lesson, const files::LlamaFolder& model,
+                   const std::vector<std::size_t>& prompt);
+Story written(const Lesson& lesson, const files::LlamaFolder& model,
+              const std::vector<std::size_t>& prompt, std::size_t steps);
+Story written_fast(Lesson& lesson, const files::LlamaFolder& model,
+                   const std::vector<std::size_t>& prompt, std::size_t steps);
+void show_story(Lesson& lesson, const files::Tokenizer& tokenizer, const Story& story,
+                std::size_t prompt);
+Integers numbers_of(const std::vector<std::size_t>& ids);
+std::string listed(const std::vector<std::size_t>& ids);
+
+void teach(Lesson& lesson)
+{
+    const bool is_fast = lesson.flag<bool>("--fast");
+    if (is_fast)
+        expect_fast_alone(lesson);
+    lesson.heading("1. The small model writes a story, at three temperatures");
+    tell(lesson, small_model());
+
+    lesson.heading("2. Byte pairs are learned from a short text");
+    learn_byte_pairs(lesson, " the red ball the red hat the ball", 6);
+
+    lesson.heading("3. Text becomes tokens");
+    const auto& folder = lesson.flag<std::filesystem::path>("--weights");
+    const bool is_tiny = folder.empty();
+    const files::LlamaFolder model =
+        is_tiny ? tiny_model(lesson) : files::read_llama_folder(folder);
+    const files::Tokenizer& tokenizer = model.tokenizer;
+    //! [tokens]
+    for (const std::string text : {"the cat sat on", "the café"})
+        lesson.say("\"" + text + "\": " + listed(tokenizer.encode(text)));
+    //! [tokens]
+    const std::string& wanted = lesson.flag<std::string>("--prompt");
+    const std::vector<std::size_t> prompt =
+        tokenizer.encode(is_tiny && wanted.empty() ? "the cat sat on" : wanted);
+
+    look_at_parts(lesson, model, prompt);
+
+    lesson.heading("7. Written token by token, with a cache");
+    const std::size_t steps =
+        lesson.flag<std::optional<std::size_t>>("--steps").value_or(is_tiny ? 8 : 200);
+    const Story story = is_fast ? written_fast(lesson, model, prompt, steps)
+                                : written(lesson, model, prompt, steps);
+    show_story(lesson, tokenizer, story, prompt.size());
+
+    lesson.heading("8. The same text in one pass, without a cache");
+    //! [pass]
+    const Term ids = lesson.input("ids[n]", numbers_of(story.ids));
+    const Matrix logits = llama(*ids, model.weights, model.options, lesson.trace());
+    //! [pass]
+    if (lesson.is_example() && !is_fast)
+        lesson.expect_equal("each token's logits are those computed with the cache",
+                            slice(Term(logits), 0, story.logits.shape(0)), story.logits);
+}
 
 Integers numbers_of(const std::vector<std::size_t>& ids)
 {
@@ -67,24 +127,19 @@ Integers continued(const Trace& unrecorded, const SmallModel& model, double temp
 
 /// How the words after the lessons' sentence are scored, and what temperatures make of
 /// the scores.
-void show_temperature(Lesson& lesson, const Matrix& all_logits)
+void show_temperature(Lesson& lesson, const Term<Matrix>& all_logits)
 {
     const std::size_t place = words_of(sentence()).size() - 1;
     const Trace trace = lesson.trace().scope("temperature");
-    const Vector logits =
-        trace("logits[vocabulary]", "written.0.logits[" + std::to_string(place) + "]",
-              Vector(xt::row(all_logits, place)));
-    const Vector temperatures = trace("temperatures[t]", "", Vector{0.25, 0.5, 1, 2, 4});
+    const Term logits = trace("logits[vocabulary]", row(all_logits, place));
+    const Term temperatures = trace.given("temperatures[t]", Vector{0.25, 0.5, 1, 2, 4});
     //! [temperature]
-    const Matrix divided =
-        trace("divided[t, vocabulary]", "logits / temperatures[:, None]",
-              Matrix(logits / xt::view(temperatures, xt::all(), xt::newaxis())));
-    const Matrix probabilities =
-        trace("probabilities[t, vocabulary]", "softmax(divided)", softmax(divided));
+    const Term divided = trace("divided[t, vocabulary]", logits / each_row(temperatures));
+    const Term probabilities = trace("probabilities[t, vocabulary]", softmax(divided));
     //! [temperature]
     std::vector<std::vector<double>> rows;
     for (std::size_t t = 0; t < temperatures.size(); ++t)
-        rows.push_back({temperatures(t), probabilities(t, argmax(logits))});
+        rows.push_back({(*temperatures)(t), (*probabilities)(t, argmax(*logits))});
     lesson.table({"temperature", "probability of the likeliest word"}, rows);
 }
 
@@ -98,8 +153,8 @@ void tell(Lesson& lesson, const SmallModel& model)
         const Trace unrecorded = lesson.unrecorded_trace().scope("small_model", i);
         const Integers ids =
             written("ids[n]", "", continued(unrecorded, model, temperature));
-        const Matrix logits = written("logits[n, vocabulary]", "",
-                                      gpt(ids, model.weights, model.options, unrecorded));
+        const Term logits = written.given(
+            "logits[n, vocabulary]", gpt(ids, model.weights, model.options, unrecorded));
         lesson.say("at temperature " + std::to_string(static_cast<int>(temperature)) +
                    ": " + model.words(ids));
         if (i == 0)
@@ -143,45 +198,40 @@ files::LlamaFolder tiny_model(const Lesson& lesson)
 }
 
 /// Root mean square norm: layer norm without the mean and without the bias.
-Matrix spelled_out_norm(const Trace& parts, const Matrix& x, const Vector& layer_gain)
+Term<Matrix> spelled_out_norm(const Trace& parts, const Term<Matrix>& embedded,
+                              const Vector& layer_gain)
 {
-    const Trace trace = parts.scope("norm", {{"x", "embedded"}});
+    const Trace trace = parts.scope("norm");
+    const Term x = trace.alias("x", embedded);
     //! [norm]
-    const Vector mean_square =
-        trace("mean_square[n]", "mean(x ** 2, axis=-1)", mean_along(Matrix(x * x), 1));
-    Matrix normalized = x;
-    for (std::size_t token = 0; token < x.shape(0); ++token)
-        xt::view(normalized, token, xt::all()) /= std::sqrt(mean_square(token) + 1e-5);
-    normalized = trace("normalized[n, d_model]",
-                       "x / sqrt(mean_square[..., None] + 1e-05)", normalized);
+    const Term mean_square = trace("mean_square[n]", mean_along(square(x), -1));
+    const Term normalized =
+        trace("normalized[n, d_model]", x / sqrt(column(mean_square) + 1e-5));
     //! [norm]
-    const Vector gain = trace("gain[d_model]", "", layer_gain);
-    return trace("output[n, d_model]", "normalized * gain", Matrix(normalized * gain));
+    const Term gain = trace.given("gain[d_model]", layer_gain);
+    return trace("output[n, d_model]", normalized * gain);
 }
 
 /// The gated feed-forward network SwiGLU: each hidden unit is multiplied by a gate.
-Matrix spelled_out_network(const Trace& parts, const Matrix& x,
-                           const GatedFeedForwardWeights& weights)
+Term<Matrix> spelled_out_network(const Trace& parts, const Term<Matrix>& normalized,
+                                 const GatedFeedForwardWeights& weights)
 {
-    const Trace trace = parts.scope("network", {{"x", "norm.output"}});
-    const Matrix gate_weights =
-        trace("gate_weights[d_model, d_ff]", "", weights.gate.weight);
+    const Trace trace = parts.scope("network");
+    const Term x = trace.alias("x", normalized);
+    const Term gate_weights =
+        trace.given("gate_weights[d_model, d_ff]", weights.gate.weight);
     //! [gate]
-    const Matrix gate =
-        trace("gate[n, d_ff]", "x @ gate_weights", matmul(x, gate_weights));
-    const Matrix activated =
-        trace("activated[n, d_ff]", "gate * sigmoid(gate)", silu(gate));
+    const Term gate = trace("gate[n, d_ff]", matmul(x, gate_weights));
+    const Term activated = trace("activated[n, d_ff]", gate * sigmoid(gate));
     //! [gate]
-    const Matrix up_weights = trace("up_weights[d_model, d_ff]", "", weights.up.weight);
+    const Term up_weights = trace.given("up_weights[d_model, d_ff]", weights.up.weight);
     //! [up]
-    const Matrix up = trace("up[n, d_ff]", "x @ up_weights", matmul(x, up_weights));
-    const Matrix gated =
-        trace("gated[n, d_ff]", "activated * up", Matrix(activated * up));
+    const Term up = trace("up[n, d_ff]", matmul(x, up_weights));
+    const Term gated = trace("gated[n, d_ff]", activated * up);
     //! [up]
-    const Matrix down_weights =
-        trace("down_weights[d_ff, d_model]", "", weights.down.weight);
-    return trace("output[n, d_model]", "gated @ down_weights",
-                 matmul(gated, down_weights));
+    const Term down_weights =
+        trace.given("down_weights[d_ff, d_model]", weights.down.weight);
+    return trace("output[n, d_model]", matmul(gated, down_weights));
 }
 
 /// What each part has and stores, in 2017's form and in today's: for this model, and for
@@ -237,37 +287,28 @@ void count_sizes(Lesson& lesson, const LlamaWeights& weights, std::size_t own_he
               double(two(i)), double(three(i)), double(table(i))}});
 }
 
-/// How much of each token's mean square its mean makes up: all that layer norm would take
-/// away.
-Vector mean_share_of(const Matrix& tokens)
-{
-    const Vector means = mean_of_features(tokens),
-                 squares = mean_of_features(Matrix(tokens * tokens));
-    return means * means / squares;
-}
-
 void look_at_parts(Lesson& lesson, const files::LlamaFolder& model,
                    const std::vector<std::size_t>& prompt)
 {
     const LlamaLayerWeights& layer = model.weights.layers.front();
     lesson.heading("4. Root mean square norm: no mean, no bias");
-    const Matrix embedding =
-        lesson.trace()("embedding[vocabulary, d_model]", "", model.weights.embedding);
+    const Term embedding =
+        lesson.trace().given("embedding[vocabulary, d_model]", model.weights.embedding);
     const Trace parts = lesson.trace().scope("parts");
-    const Integers ids = parts("ids[n]", "", numbers_of(prompt));
-    const Matrix embedded =
-        parts("embedded[n, d_model]", "embedding[ids]", take_rows(embedding, ids));
-    const Matrix normalized = spelled_out_norm(parts, embedded, layer.norm1.gain);
-    std::ignore = parts("mean_share[n]",
-                        "mean(embedded, axis=1) ** 2 / mean(embedded * embedded, axis=1)",
-                        mean_share_of(embedded));
+    const Term ids = parts.given("ids[n]", numbers_of(prompt));
+    const Term embedded = parts("embedded[n, d_model]", take_rows(embedding, ids));
+    const Term normalized = spelled_out_norm(parts, embedded, layer.norm1.gain);
+    // How much of each token's mean square its mean makes up: all that layer norm would
+    // take away.
+    std::ignore = parts("mean_share[n]", square(mean_along(embedded, 1)) /
+                                             mean_along(embedded * embedded, 1));
     lesson.expect_equal("rms_norm gives the same", normalized,
-                        rms_norm(embedded, layer.norm1));
+                        rms_norm(*embedded, layer.norm1));
 
     lesson.heading("5. SwiGLU: a feed-forward network with a gate");
-    const Matrix fed = spelled_out_network(parts, normalized, layer.feed_forward);
+    const Term fed = spelled_out_network(parts, normalized, layer.feed_forward);
     lesson.expect_equal("gated_feed_forward gives the same", fed,
-                        gated_feed_forward(normalized, layer.feed_forward));
+                        gated_feed_forward(*normalized, layer.feed_forward));
 
     lesson.heading("6. Heads share keys and values, so that the cache is smaller");
     const std::size_t heads = model.options.heads,
@@ -278,12 +319,6 @@ void look_at_parts(Lesson& lesson, const files::LlamaFolder& model,
     lesson.table({"head", "uses key/value head"}, rows);
     count_sizes(lesson, model.weights, heads, groups);
 }
-
-/// The tokens so far, and the logits of what can follow each of them.
-struct Story {
-    std::vector<std::size_t> ids;
-    Matrix logits;
-};
 
 /// Continues the text with a cache: in each step only the newest token is computed.
 Story written(const Lesson& lesson, const files::LlamaFolder& model,
@@ -365,53 +400,6 @@ void expect_fast_alone(const Lesson& lesson)
         throw Error("--fast has a cache, and --without-cache is given, too");
     if (lesson.is_altered())
         throw Error("--fast names no steps that --round, --ablate or --pitfall change");
-}
-
-void teach(Lesson& lesson)
-{
-    const bool is_fast = lesson.flag<bool>("--fast");
-    if (is_fast)
-        expect_fast_alone(lesson);
-    lesson.heading("1. The small model writes a story, at three temperatures");
-    tell(lesson, small_model());
-
-    lesson.heading("2. Byte pairs are learned from a short text");
-    learn_byte_pairs(lesson, " the red ball the red hat the ball", 6);
-
-    lesson.heading("3. Text becomes tokens");
-    const auto& folder = lesson.flag<std::filesystem::path>("--weights");
-    const bool is_tiny = folder.empty();
-    const files::LlamaFolder model =
-        is_tiny ? tiny_model(lesson) : files::read_llama_folder(folder);
-    const files::Tokenizer& tokenizer = model.tokenizer;
-    //! [tokens]
-    for (const std::string text : {"the cat sat on", "the café"})
-        lesson.say("\"" + text + "\": " + listed(tokenizer.encode(text)));
-    //! [tokens]
-    const std::string& wanted = lesson.flag<std::string>("--prompt");
-    const std::vector<std::size_t> prompt =
-        tokenizer.encode(is_tiny && wanted.empty() ? "the cat sat on" : wanted);
-
-    look_at_parts(lesson, model, prompt);
-
-    lesson.heading("7. Written token by token, with a cache");
-    const std::size_t steps =
-        lesson.flag<std::optional<std::size_t>>("--steps").value_or(is_tiny ? 8 : 200);
-    const Story story = is_fast ? written_fast(lesson, model, prompt, steps)
-                                : written(lesson, model, prompt, steps);
-    show_story(lesson, tokenizer, story, prompt.size());
-
-    lesson.heading("8. The same text in one pass, without a cache");
-    //! [pass]
-    const Integers ids = lesson.input("ids[n]", numbers_of(story.ids));
-    const Matrix logits = llama(ids, model.weights, model.options, lesson.trace());
-    //! [pass]
-    if (lesson.is_example() && !is_fast) {
-        const Matrix seen =
-            xt::view(logits, xt::range(std::size_t{0}, story.logits.shape(0)), xt::all());
-        lesson.expect_equal("each token's logits are those computed with the cache", seen,
-                            story.logits);
-    }
 }
 
 } // namespace

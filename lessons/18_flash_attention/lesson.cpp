@@ -20,12 +20,39 @@
 #include "attn/reference/attention/dot_product.hpp"
 #include "attn/reference/attention/mask.hpp"
 #include "attn/reference/ops/random.hpp"
-#include "attn/reference/ops/reduce.hpp"
-#include "attn/reference/ops/softmax.hpp"
 
 using namespace attn;
 
 namespace {
+
+void count(Lesson& lesson);
+void soften(Lesson& lesson, const Term<Vector>& row);
+void attend(Lesson& lesson);
+
+void teach(Lesson& lesson)
+{
+    const bool measures = lesson.flag<bool>("--measure");
+    const auto& longest = lesson.flag<std::optional<std::size_t>>("--up-to");
+    if (longest && !measures)
+        throw Error("--up-to has no effect: it needs --measure");
+
+    lesson.heading("1. What the scores of one head take, in float32");
+    count(lesson);
+
+    soften(lesson, lesson.input("row[k]", Vector{1, 5, 3, 6, 2, 4}));
+    attend(lesson);
+
+    lesson.heading("8. The library's kernel, with a causal mask");
+    run_kernel(lesson);
+
+    if (measures) {
+        lesson.heading("9. Time and memory, measured");
+        measure(lesson, longest.value_or(4096));
+    } else {
+        lesson.say("With --measure the lesson also measures time and memory on this "
+                   "machine.");
+    }
+}
 
 // ------------------------------------------------------------------------------ 1. count
 
@@ -34,48 +61,42 @@ void count(Lesson& lesson)
 {
     const Trace cost = lesson.trace().scope("cost");
     const Integers sizes = cost("n[sizes]", "", Integers{1024, 4096, 16384, 65536});
-    const Vector n = xt::cast<double>(sizes);
+    const Vector lengths = xt::cast<double>(sizes);
+    const Term n = named(lengths, "n", cost);
+    const Term bytes = number(4, cost), mib = power(number(2, cost), 20);
     //! [count]
-    const Vector scores =
-        cost("scores_mib[sizes]", "4 * n ** 2 / 2 ** 20", Vector(4.0 * n * n / 0x1p20));
-    const Vector sums =
-        cost("sums_mib[sizes]", "4 * 2 * n / 2 ** 20", Vector(4.0 * 2.0 * n / 0x1p20));
+    const Term scores = cost("scores_mib[sizes]", bytes * square(n) / mib);
+    const Term sums = cost("sums_mib[sizes]", bytes * 2 * n / mib);
     //! [count]
     std::vector<std::vector<double>> rows;
     for (std::size_t i = 0; i < n.size(); ++i)
-        rows.push_back({n(i), scores(i), sums(i)});
+        rows.push_back({lengths(i), (*scores)(i), (*sums)(i)});
     lesson.table({"n", "MiB of scores", "MiB of m and l"}, rows);
 }
 
 // ------------------------------------------------------------------ 2. one row of scores
 
-void soften(Lesson& lesson, const Vector& row)
+void soften(Lesson& lesson, const Term<Vector>& row)
 {
     const Trace& trace = lesson.trace();
     const Trace two = trace.scope("two_passes"), one = trace.scope("one_pass"),
                 by_tiles = trace.scope("by_tiles");
 
     lesson.heading("2. Softmax of one row in two passes");
-    const Vector weights = softmax_in_two_passes(two, row);
+    const Term weights = softmax_in_two_passes(two, row);
 
     lesson.heading("3. In one pass: each score is read once");
     std::vector<std::vector<double>> rows;
     const Sums sums = meet_keys_one_by_one(one, row, rows);
     lesson.table({"key", "score", "m", "correction", "l"}, rows);
-    const std::string last = "key." + std::to_string(row.size() - 1) + ".";
-    const Vector in_one_pass =
-        one("weights[k]", "exp(row - " + last + "largest) / " + last + "sum",
-            Vector(xt::exp(row - sums.largest) / sums.sum));
+    const Term in_one_pass = one("weights[k]", exp(row - sums.largest) / sums.sum);
     lesson.expect_equal("one pass gives the weights of two", in_one_pass, weights);
 
     lesson.heading("4. By tiles of two scores, which are merged");
     const std::vector<Tile> tiles = tiles_of(row.size(), 2);
     const MergedTiles merged = merge_tiles(by_tiles, row, tiles);
-    const std::string whole = MergedTiles::name(tiles.size() - 1) + ".";
     const Sums& all = merged.so_far.back();
-    const Vector in_tiles =
-        by_tiles("weights[k]", "exp(row - " + whole + "largest) / " + whole + "sum",
-                 Vector(xt::exp(row - all.largest) / all.sum));
+    const Term in_tiles = by_tiles("weights[k]", exp(row - all.largest) / all.sum);
     lesson.expect_equal("tiles give the weights of two passes", in_tiles, weights);
 
     lesson.heading("5. What goes wrong");
@@ -104,7 +125,8 @@ Example last_words()
         return step_of(recorder.recording(), "layers.0.self_attn.head.3." + name);
     };
     const Matrix queries = step("queries");
-    return {rows(queries, {queries.shape(0) - 2, 2}), step("keys"), step("values")};
+    const std::size_t n = queries.shape(0);
+    return {*slice(Term(queries), n - 2, n), step("keys"), step("values")};
 }
 
 Head given_head(Lesson& lesson)
@@ -124,7 +146,7 @@ Head given_head(Lesson& lesson)
 }
 
 /// The same with all scores in memory.
-Matrix attend_whole(const Trace& trace, const Head& head)
+Term<Matrix> attend_whole(const Trace& trace, const Head& head)
 {
     const Trace whole = trace.scope("whole", {{"queries", "queries"},
                                               {"keys", "keys"},
@@ -143,57 +165,26 @@ void attend(Lesson& lesson)
     const Head head = given_head(lesson);
     const std::vector<Tile> tiles = tiles_of(head.keys.shape(0), 3);
     const Partial after = meet_tiles(trace, head, tiles);
-    const std::string last = "tile." + std::to_string(tiles.size() - 1) + ".";
     //! [context]
-    const Matrix context =
-        trace("context[n, d_v]", last + "partial / " + last + "sum[:, None]",
-              Matrix(after.context / column(after.sum)));
+    const Term context = trace("context[n, d_v]", after.context / each_row(after.sum));
     //! [context]
     lesson.expect_equal("attention with all scores gives the same context",
                         attend_whole(trace, head), context);
 
     lesson.heading("7. The way back, from m and l alone");
-    const Matrix arriving =
-        trace("arriving[n, d_v]", "",
-              RandomNumbers(18).matrix(context.shape(0), context.shape(1)));
-    const Trace back =
-        trace.scope("back", {{"largest", last + "largest"}, {"sum", last + "sum"}});
-    const Gradients grad = send_back(back, head, after, context, arriving, tiles);
-    back.alias("grad_queries", last + "grad_queries");
+    const Term arriving = trace.given(
+        "arriving[n, d_v]", RandomNumbers(18).matrix(context.shape(0), context.shape(1)));
+    const Gradients grad =
+        send_back(trace.scope("back"), head, after, context, arriving, tiles);
     //! [library]
     const Recording library = formula::gradients(
-        lesson.recording(), {.of = "whole.context", .seed = to_array(arriving)});
+        lesson.recording(), {.of = "whole.context", .seed = to_array(*arriving)});
     //! [library]
     lesson.expect_equal("attn::gradients sends the same to the queries",
                         step_of(library, "grad.queries"), grad.queries);
     lesson.expect_equal("the same to the keys", step_of(library, "grad.keys"), grad.keys);
     lesson.expect_equal("and the same to the values", step_of(library, "grad.values"),
                         grad.values);
-}
-
-void teach(Lesson& lesson)
-{
-    const bool measures = lesson.flag<bool>("--measure");
-    const auto& longest = lesson.flag<std::optional<std::size_t>>("--up-to");
-    if (longest && !measures)
-        throw Error("--up-to has no effect: it needs --measure");
-
-    lesson.heading("1. What the scores of one head take, in float32");
-    count(lesson);
-
-    soften(lesson, lesson.input("row[k]", Vector{1, 5, 3, 6, 2, 4}));
-    attend(lesson);
-
-    lesson.heading("8. The library's kernel, with a causal mask");
-    run_kernel(lesson);
-
-    if (measures) {
-        lesson.heading("9. Time and memory, measured");
-        measure(lesson, longest.value_or(4096));
-    } else {
-        lesson.say("With --measure the lesson also measures time and memory on this "
-                   "machine.");
-    }
 }
 
 } // namespace

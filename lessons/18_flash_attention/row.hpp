@@ -2,9 +2,7 @@
 
 // Softmax of one row of scores, in two passes, in one pass, and by tiles.
 
-#include "attn/core/tensor.hpp"
-#include "attn/core/trace.hpp"
-#include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +14,7 @@ namespace attn {
 /// What softmax has to know of a set of scores: the largest, m, and the sum l of the
 /// exponentials of score - m.
 struct Sums {
-    double largest = -INFINITY, sum = 0;
+    Term<double> largest, sum;
 };
 
 /// Some scores of a row that follow each other, or some keys.
@@ -39,55 +37,42 @@ inline std::vector<Tile> tiles_of(std::size_t all, std::size_t size)
     return tiles;
 }
 
-inline Vector part(const Vector& row, const Tile& tile)
+/// A row's scores that stand in a tile, or a matrix's rows.
+template <class T>
+Term<T> part(const Term<T>& all, const Tile& tile)
 {
-    return xt::view(row, xt::range(tile.first, tile.first + tile.count));
+    return slice(all, tile.first, tile.first + tile.count);
 }
 
-inline double sum_of_exponentials(const Vector& row, double largest)
-{
-    return sum_all(Vector(xt::exp(row - largest)));
-}
-
-inline Vector softmax_in_two_passes(const Trace& trace, const Vector& row)
+inline Term<Vector> softmax_in_two_passes(const Trace& trace, const Term<Vector>& row)
 {
     //! [two_passes]
-    const double largest = trace("largest", "max(row)", max_all(row));
-    const Vector exponentials =
-        trace("exponentials[k]", "exp(row - largest)", Vector(xt::exp(row - largest)));
-    const double sum = trace("sum", "sum(exponentials)", sum_all(exponentials));
-    const Vector weights =
-        trace("weights[k]", "exponentials / sum", Vector(exponentials / sum));
+    const Term largest = trace("largest", max_all(row));
+    const Term exponentials = trace("exponentials[k]", exp(row - largest));
+    const Term sum = trace("sum", sum_all(exponentials));
+    const Term weights = trace("weights[k]", exponentials / sum);
     //! [two_passes]
     return weights;
 }
 
 /// One score after the other, each is read once.
-/// @param rows  gets the number, score, m, correction and l of each key
-inline Sums meet_keys_one_by_one(const Trace& trace, const Vector& row,
-                                 std::vector<std::vector<double>>& rows)
+/// @param table  gets the number, score, m, correction and l of each key
+inline Sums meet_keys_one_by_one(const Trace& trace, const Term<Vector>& scores,
+                                 std::vector<std::vector<double>>& table)
 {
     const Trace start = trace.scope("start");
-    double largest = start("largest", "", double{-INFINITY}), sum = start("sum", "", 0.0);
-    std::string before = "start.";
-    for (std::size_t j = 0; j < row.size(); ++j) {
-        const Trace key = trace.scope(
-            "key", j,
-            {{"largest_before", before + "largest"}, {"sum_before", before + "sum"}});
-        const std::string score = "row[" + std::to_string(j) + "]";
+    Term largest = start.given("largest", minus_infinity), sum = start.given("sum", 0.0);
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+        const Trace key = trace.scope("key", j);
+        const Term score = row(scores, j);
         //! [one_pass]
-        const double largest_before = largest;
-        largest =
-            key("largest",
-                "where(" + score + " > largest_before, " + score + ", largest_before)",
-                std::max(row(j), largest_before));
-        const double correction = key("correction", "exp(largest_before - largest)",
-                                      std::exp(largest_before - largest));
-        sum = key("sum", "sum_before * correction + exp(" + score + " - largest)",
-                  sum * correction + std::exp(row(j) - largest));
+        const Term largest_before = key.alias("largest_before", largest);
+        const Term sum_before = key.alias("sum_before", sum);
+        largest = key("largest", maximum(score, largest_before));
+        const Term correction = key("correction", exp(largest_before - largest));
+        sum = key("sum", sum_before * correction + exp(score - largest));
         //! [one_pass]
-        rows.push_back({static_cast<double>(j), row(j), largest, correction, sum});
-        before = "key." + std::to_string(j) + ".";
+        table.push_back({static_cast<double>(j), *score, *largest, *correction, *sum});
     }
     return {largest, sum};
 }
@@ -95,15 +80,14 @@ inline Sums meet_keys_one_by_one(const Trace& trace, const Vector& row,
 /// m and l of two sets of scores together.
 inline Sums merge(const Trace& trace, const Sums& first, const Sums& second)
 {
+    const Term first_largest = trace.alias("first_largest", first.largest),
+               first_sum = trace.alias("first_sum", first.sum),
+               second_largest = trace.alias("second_largest", second.largest),
+               second_sum = trace.alias("second_sum", second.sum);
     //! [merge]
-    const double largest = trace(
-        "largest", "where(first_largest > second_largest, first_largest, second_largest)",
-        std::max(first.largest, second.largest));
-    const double sum = trace("sum",
-                             "first_sum * exp(first_largest - largest) + "
-                             "second_sum * exp(second_largest - largest)",
-                             first.sum * std::exp(first.largest - largest) +
-                                 second.sum * std::exp(second.largest - largest));
+    const Term largest = trace("largest", maximum(first_largest, second_largest));
+    const Term sum = trace("sum", first_sum * exp(first_largest - largest) +
+                                      second_sum * exp(second_largest - largest));
     //! [merge]
     return {largest, sum};
 }
@@ -111,41 +95,26 @@ inline Sums merge(const Trace& trace, const Sums& first, const Sums& second)
 /// m and l of each tile of a row, and of the tiles so far.
 struct MergedTiles {
     std::vector<Sums> own, so_far;
-
-    /// Where the trace has those of the tiles up to t.
-    static std::string name(std::size_t t)
-    {
-        return (t == 0 ? "tile." : "merged.") + std::to_string(t);
-    }
 };
 
 /// Each tile by itself, then merged with those before it.
-inline MergedTiles merge_tiles(const Trace& trace, const Vector& row,
+inline MergedTiles merge_tiles(const Trace& trace, const Term<Vector>& row,
                                const std::vector<Tile>& tiles)
 {
     MergedTiles all;
     for (std::size_t t = 0; t < tiles.size(); ++t) {
         const Trace tile = trace.scope("tile", t);
-        const std::string scores = "row[" + tiles[t].range() + "]";
+        const Term scores = part(row, tiles[t]);
         //! [own]
-        const Vector own = part(row, tiles[t]);
-        const double largest = tile("largest", "max(" + scores + ")", max_all(own));
-        const double sum = tile("sum", "sum(exp(" + scores + " - largest))",
-                                sum_of_exponentials(own, largest));
+        const Term largest = tile("largest", max_all(scores));
+        const Term sum = tile("sum", sum_all(exp(scores - largest)));
         //! [own]
         all.own.push_back({largest, sum});
     }
     all.so_far.push_back(all.own.front());
-    for (std::size_t t = 1; t < tiles.size(); ++t) {
-        const std::string first = MergedTiles::name(t - 1),
-                          second = "tile." + std::to_string(t);
-        const Trace merged = trace.scope("merged", t,
-                                         {{"first_largest", first + ".largest"},
-                                          {"first_sum", first + ".sum"},
-                                          {"second_largest", second + ".largest"},
-                                          {"second_sum", second + ".sum"}});
-        all.so_far.push_back(merge(merged, all.so_far.back(), all.own[t]));
-    }
+    for (std::size_t t = 1; t < tiles.size(); ++t)
+        all.so_far.push_back(
+            merge(trace.scope("merged", t), all.so_far.back(), all.own[t]));
     return all;
 }
 

@@ -4,50 +4,36 @@
 
 #include "row.hpp"
 
-#include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
-
 namespace attn {
 
 /// A head of attention under a mask.
 struct Head {
-    Matrix queries, keys, values;
+    Term<Matrix> queries, keys, values;
     Mask causal; ///< true where a query can attend
 
-    double root() const { return std::sqrt(static_cast<double>(keys.shape(1))); }
+    Term<double> root() const { return sqrt(size_along(keys, 1)); }
 };
 
-inline Matrix rows(const Matrix& x, const Tile& tile)
-{
-    return xt::view(x, xt::range(tile.first, tile.first + tile.count), xt::all());
-}
-
-/// A number per row, as a column.
-inline Matrix column(const Vector& numbers)
-{
-    return xt::view(numbers, xt::all(), xt::newaxis());
-}
-
 /// The scores of all queries with the keys of a tile.
-inline Matrix compare(const Trace& trace, const Head& head, const Tile& tile)
+inline Term<Matrix> compare(const Trace& trace, const Head& head, const Tile& tile)
 {
-    const Mask causal =
-        xt::view(head.causal, xt::all(), xt::range(tile.first, tile.first + tile.count));
+    const Term<Mask> causal(
+        Mask(xt::view(head.causal, xt::all(),
+                      xt::range(tile.first, tile.first + tile.count))),
+        trace.worded("causal[:, " + tile.range() + "]"));
     //! [compare]
-    const Matrix scores = trace("scores[n, c]", "queries @ keys[" + tile.range() + "].T",
-                                matmul(head.queries, transpose(rows(head.keys, tile))));
-    const Matrix masked = trace(
-        "masked[n, c]",
-        "where(causal[:, " + tile.range() + "], scores / sqrt(keys.shape[1]), -inf)",
-        Matrix(xt::where(causal, scores / head.root(), -INFINITY)));
+    const Term scores =
+        trace("scores[n, c]", matmul(head.queries, transpose(part(head.keys, tile))));
+    const Term masked =
+        trace("masked[n, c]", where(causal, scores / head.root(), minus_infinity));
     //! [compare]
     return masked;
 }
 
 /// What is known of each query after some tiles: m, l, and the context times l.
 struct Partial {
-    Vector largest, sum;
-    Matrix context;
+    Term<Vector> largest, sum;
+    Term<Matrix> context;
 };
 
 /// One tile of keys and values after the other.
@@ -57,35 +43,24 @@ inline Partial meet_tiles(const Trace& trace, const Head& head,
 {
     const std::size_t n = head.queries.shape(0), d_v = head.values.shape(1);
     const Trace start = trace.scope("start");
-    Vector largest = start("largest[n]", "", Vector(-INFINITY * xt::ones<double>({n})));
-    Vector sum = start("sum[n]", "", Vector(xt::zeros<double>({n})));
-    Matrix partial = start("partial[n, d_v]", "", Matrix(xt::zeros<double>({n, d_v})));
-    std::string before = "start.";
+    Term largest = start.given("largest[n]", Vector({n}, minus_infinity));
+    Term sum = start.given("sum[n]", Vector({n}, 0.0));
+    Term partial = start.given("partial[n, d_v]", Matrix({n, d_v}, 0.0));
     for (std::size_t t = 0; t < tiles.size(); ++t) {
-        const Trace tile = trace.scope("tile", t,
-                                       {{"largest_before", before + "largest"},
-                                        {"sum_before", before + "sum"},
-                                        {"partial_before", before + "partial"}});
-        before = "tile." + std::to_string(t) + ".";
+        const Trace tile = trace.scope("tile", t);
+        const Term values = part(head.values, tiles[t]);
         //! [tile]
-        const Matrix masked = compare(tile, head, tiles[t]);
-        const Vector largest_before = largest;
-        largest = tile("largest[n]",
-                       "where(max(masked, axis=1) > largest_before, max(masked, axis=1), "
-                       "largest_before)",
-                       Vector(xt::maximum(max_along(masked, 1), largest_before)));
-        const Vector correction = tile("correction[n]", "exp(largest_before - largest)",
-                                       Vector(xt::exp(largest_before - largest)));
-        const Matrix exponentials =
-            tile("exponentials[n, c]", "exp(masked - largest[:, None])",
-                 Matrix(xt::exp(masked - column(largest))));
-        sum = tile("sum[n]", "sum_before * correction + sum(exponentials, axis=1)",
-                   Vector(sum * correction + sum_along(exponentials, 1)));
-        const std::string values = "values[" + tiles[t].range() + "]";
-        partial = tile("partial[n, d_v]",
-                       "partial_before * correction[:, None] + exponentials @ " + values,
-                       Matrix(partial * column(correction) +
-                              matmul(exponentials, rows(head.values, tiles[t]))));
+        const Term largest_before = tile.alias("largest_before", largest);
+        const Term sum_before = tile.alias("sum_before", sum);
+        const Term partial_before = tile.alias("partial_before", partial);
+        const Term masked = compare(tile, head, tiles[t]);
+        largest = tile("largest[n]", maximum(max_along(masked, 1), largest_before));
+        const Term correction = tile("correction[n]", exp(largest_before - largest));
+        const Term exponentials =
+            tile("exponentials[n, c]", exp(masked - each_row(largest)));
+        sum = tile("sum[n]", sum_before * correction + sum_along(exponentials, 1));
+        partial = tile("partial[n, d_v]", partial_before * each_row(correction) +
+                                              matmul(exponentials, values));
         //! [tile]
     }
     return {largest, sum, partial};
@@ -93,62 +68,51 @@ inline Partial meet_tiles(const Trace& trace, const Head& head,
 
 /// What arrives at queries, keys and values.
 struct Gradients {
-    Matrix queries, keys, values;
+    Term<Matrix> queries, keys, values;
 };
 
 /// The way back. The weights are computed again from m and l, tile by tile.
 /// @param context   of the forward pass, (n, d_v)
 /// @param arriving  the gradient with respect to it
 inline Gradients send_back(const Trace& trace, const Head& head, const Partial& forward,
-                           const Matrix& context, const Matrix& arriving,
+                           const Term<Matrix>& context, const Term<Matrix>& arriving,
                            const std::vector<Tile>& tiles)
 {
+    const Term largest = trace.alias("largest", forward.largest),
+               sum = trace.alias("sum", forward.sum);
     //! [delta]
-    const Vector delta = trace("delta[n]", "sum(arriving * context, axis=1)",
-                               sum_along(Matrix(arriving * context), 1));
+    const Term delta = trace("delta[n]", sum_along(arriving * context, 1));
     //! [delta]
     const Trace start = trace.scope("start");
-    Gradients grad;
-    grad.queries = start("grad_queries[n, d_k]", "",
-                         Matrix(xt::zeros<double>(head.queries.shape())));
-    std::string before = "start.", all_keys, all_values;
+    Term grad_queries =
+        start.given("grad_queries[n, d_k]", Matrix(head.queries.shape(), 0.0));
+    std::vector<Term<Matrix>> all_keys, all_values;
     for (std::size_t t = 0; t < tiles.size(); ++t) {
-        const Trace tile =
-            trace.scope("tile", t, {{"grad_queries_before", before + "grad_queries"}});
-        before = "tile." + std::to_string(t) + ".";
-        const std::string range = "[" + tiles[t].range() + "]";
-        const Matrix keys = rows(head.keys, tiles[t]),
-                     values = rows(head.values, tiles[t]);
+        const Trace tile = trace.scope("tile", t);
+        const Term keys = part(head.keys, tiles[t]), values = part(head.values, tiles[t]);
         //! [back]
-        const Matrix masked = compare(tile, head, tiles[t]);
-        const Matrix weights =
-            tile("weights[n, c]", "exp(masked - largest[:, None]) / sum[:, None]",
-                 Matrix(xt::exp(masked - column(forward.largest)) / column(forward.sum)));
-        const Matrix grad_values = tile("grad_values[c, d_v]", "weights.T @ arriving",
-                                        matmul(transpose(weights), arriving));
-        const Matrix grad_weights =
-            tile("grad_weights[n, c]", "arriving @ values" + range + ".T",
-                 matmul(arriving, transpose(values)));
-        const Matrix grad_scaled =
-            tile("grad_scaled[n, c]", "weights * (grad_weights - delta[:, None])",
-                 Matrix(weights * (grad_weights - column(delta))));
-        const Matrix grad_keys =
-            tile("grad_keys[c, d_k]", "grad_scaled.T @ queries / sqrt(keys.shape[1])",
-                 Matrix(matmul(transpose(grad_scaled), head.queries) / head.root()));
-        grad.queries = tile(
-            "grad_queries[n, d_k]",
-            "grad_queries_before + grad_scaled @ keys" + range + " / sqrt(keys.shape[1])",
-            Matrix(grad.queries + matmul(grad_scaled, keys) / head.root()));
+        const Term before = tile.alias("grad_queries_before", grad_queries);
+        const Term masked = compare(tile, head, tiles[t]);
+        const Term weights =
+            tile("weights[n, c]", exp(masked - each_row(largest)) / each_row(sum));
+        const Term grad_values =
+            tile("grad_values[c, d_v]", matmul(transpose(weights), arriving));
+        const Term grad_weights =
+            tile("grad_weights[n, c]", matmul(arriving, transpose(values)));
+        const Term grad_scaled =
+            tile("grad_scaled[n, c]", weights * (grad_weights - each_row(delta)));
+        const Term grad_keys =
+            tile("grad_keys[c, d_k]",
+                 matmul(transpose(grad_scaled), head.queries) / head.root());
+        grad_queries = tile("grad_queries[n, d_k]",
+                            before + matmul(grad_scaled, keys) / head.root());
         //! [back]
-        grad.keys = t == 0 ? grad_keys : concat_rows(grad.keys, grad_keys);
-        grad.values = t == 0 ? grad_values : concat_rows(grad.values, grad_values);
-        all_keys += before + "grad_keys, ";
-        all_values += before + "grad_values, ";
+        all_keys.push_back(grad_keys);
+        all_values.push_back(grad_values);
     }
-    grad.keys = trace("grad_keys[m, d_k]", "concat(" + all_keys + "axis=0)", grad.keys);
-    grad.values =
-        trace("grad_values[m, d_v]", "concat(" + all_values + "axis=0)", grad.values);
-    return grad;
+    const Term grad_keys = trace("grad_keys[m, d_k]", concat(all_keys, 0));
+    const Term grad_values = trace("grad_values[m, d_v]", concat(all_values, 0));
+    return {trace.alias("grad_queries", grad_queries), grad_keys, grad_values};
 }
 
 } // namespace attn
