@@ -7,48 +7,32 @@
 
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace attn {
 
+/// The same numbers as another type has them.
+template <Traceable To, Traceable From>
+Term<To> numbers_as(const Term<From>& x)
+{
+    if constexpr (std::is_arithmetic_v<To>)
+        return {static_cast<To>(*x), x.wording()};
+    else
+        return {To(xt::cast<typename To::value_type>(*x)), x.wording()};
+}
+
+/// @name Whole numbers to compute with, and back: exact up to 2^53
+/// @{
+inline auto reals(const Term<std::int64_t>& x) { return numbers_as<double>(x); }
+inline auto reals(const Term<Integers>& x) { return numbers_as<Vector>(x); }
+inline auto reals(const Term<IntegerMatrix>& x) { return numbers_as<Matrix>(x); }
+inline auto wholes(const Term<double>& x) { return numbers_as<std::int64_t>(x); }
+inline auto wholes(const Term<Vector>& x) { return numbers_as<Integers>(x); }
+inline auto wholes(const Term<Matrix>& x) { return numbers_as<IntegerMatrix>(x); }
+/// @}
+
 /// 1 where it is so, and 0 elsewhere: "1 * mask".
-inline Term<Matrix> ones(const Term<Mask>& mask)
-{
-    return {Matrix(xt::cast<double>(*mask)),
-            operator_between(wording_of(1, mask.wording()), "*", mask.wording(),
-                             Wording::multiplies)};
-}
-
-/// @name The same whole numbers, to compute with
-/// @{
-inline Term<double> reals(const Term<std::int64_t>& x)
-{
-    return {static_cast<double>(*x), x.wording()};
-}
-inline Term<Vector> reals(const Term<Integers>& x)
-{
-    return {Vector(xt::cast<double>(*x)), x.wording()};
-}
-inline Term<Matrix> reals(const Term<IntegerMatrix>& x)
-{
-    return {Matrix(xt::cast<double>(*x)), x.wording()};
-}
-/// @}
-
-/// @name And back: exact up to 2^53
-/// @{
-inline Term<std::int64_t> wholes(const Term<double>& x)
-{
-    return {static_cast<std::int64_t>(*x), x.wording()};
-}
-inline Term<Integers> wholes(const Term<Vector>& x)
-{
-    return {Integers(xt::cast<std::int64_t>(*x)), x.wording()};
-}
-inline Term<IntegerMatrix> wholes(const Term<Matrix>& x)
-{
-    return {IntegerMatrix(xt::cast<std::int64_t>(*x)), x.wording()};
-}
-/// @}
+inline Term<Matrix> ones(const Term<Mask>& mask) { return 1 * numbers_as<Matrix>(mask); }
 
 /// The steps of a scope that are whole numbers.
 ///

@@ -156,35 +156,35 @@ Term<Vector> column_of(const Term<Matrix>& x, std::size_t j)
             with_suffix(x.wording(), "[:, " + std::to_string(j) + "]")};
 }
 
+/// A number as a vector of one.
+Term<Vector> of_one(const Term<double>& x)
+{
+    return {Vector{*x}, call_of("reshape", {x.wording()}, "1")};
+}
+
 /// The rank of a form: how many outer products have to be subtracted until every number
 /// is zero.
 std::int64_t rank_of_form(const Trace& trace, const Term<Matrix>& form)
 {
     Term rest = form;
-    std::string sizes;
-    std::vector<double> found;
+    std::vector<Term<Vector>> largest;
     for (std::size_t step = 1; step <= form.shape(0) + 1; ++step) {
-        const auto [i, j] = pivot_of(rest);
-        const Term pivot = entry(rest, i, j);
-        found.push_back(std::abs(*pivot));
-        sizes += "reshape(max(abs(" + trace.say(rest.wording()) + ")), 1), ";
-        if (found.back() <= 1e-9 * found.front())
+        largest.push_back(of_one(max_all(abs(rest))));
+        if ((*largest.back())(0) <= 1e-9 * (*largest.front())(0))
             break;
         const Trace trace_of_step = trace.scope("step", step);
         //! [rank]
+        const auto [i, j] = pivot_of(rest);
+        const Term products = outer(column_of(rest, j), attn::row(rest, i));
         rest =
-            trace_of_step("rest[d_model, d_model]",
-                          rest - outer(column_of(rest, j), attn::row(rest, i)) / pivot);
+            trace_of_step("rest[d_model, d_model]", rest - products / entry(rest, i, j));
         //! [rank]
     }
-    Vector sizes_found(Vector::shape_type{found.size()});
-    std::ranges::copy(found, sizes_found.begin());
-    const Vector pivots =
-        trace("pivots[steps]", "concat(" + sizes + "axis=0)", sizes_found);
-    const double least = 1e-9 * pivots(0);
+    const Term pivots = trace("pivots[steps]", concat(largest, 0));
+    const double least = 1e-9 * (*pivots)(0);
     return trace("rank", "sum(where(pivots > 1e-9 * pivots[0], 1, 0))",
                  std::int64_t{std::ranges::count_if(
-                     pivots, [least](double pivot) { return pivot > least; })});
+                     *pivots, [least](double pivot) { return pivot > least; })});
 }
 
 // ---------------------------------------------------------------------- 4. two softmaxes
