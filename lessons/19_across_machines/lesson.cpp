@@ -6,6 +6,7 @@
 // of each rank, and predicts what each one sends. Then it starts four ranks and compares.
 
 #include "../lesson.hpp"
+#include "../numbers.hpp"
 #include "../ranks.hpp"
 #include "../small_model.hpp"
 #include "across.hpp"
@@ -22,7 +23,6 @@
 #include "attn/reference/attention/dot_product.hpp"
 #include "attn/reference/layers/encoder.hpp"
 #include "attn/reference/ops/random.hpp"
-#include "attn/reference/ops/reduce.hpp"
 
 #include <numeric>
 #include <tuple>
@@ -31,210 +31,18 @@ using namespace attn;
 
 namespace {
 
-// ------------------------------------------------------------------------- 1. the parts
-
 /// The heads of one layer of attention, (h, n, d) each.
 struct Heads {
     Tensor3 queries, keys, values;
 };
 
-/// The sentence of the lessons, and one word more: eight words for four ranks.
-std::string words() { return sentence() + " took"; }
-
-/// All heads of the small model's first layer on these words, as float32 has them.
-Heads heads_of_model()
-{
-    const SmallModel model = small_model();
-    Recorder recorder;
-    gpt(model.ids(words()), model.weights, model.options, Trace(recorder));
-    const auto heads = [&](const std::string& name) {
-        Array all;
-        for (std::size_t h = 0; h < 4; ++h) {
-            const std::string path =
-                "layers.0.self_attn.head." + std::to_string(h) + "." + name;
-            const Array& one = recorder.recording().at(path).value;
-            all.shape = {4, one.shape[0], one.shape[1]};
-            for (const double number : one.values)
-                all.values.push_back(static_cast<float>(number));
-        }
-        return from_array<Tensor3>(all);
-    };
-    return {heads("queries"), heads("keys"), heads("values")};
-}
-
-/// The example's, or the user's.
-Heads given_heads(Lesson& lesson)
-{
-    const Trace& trace = lesson.trace();
-    if (!lesson.is_example())
-        return {lesson.input("queries[h, n, d_k]", Tensor3()),
-                lesson.input("keys[h, n, d_k]", Tensor3()),
-                lesson.input("values[h, n, d_v]", Tensor3())};
-    const Heads example = heads_of_model();
-    const Trace model = trace.scope("model"), heads = model.scope("heads");
-    const Heads given{heads("queries[h, n, d_k]", "", example.queries),
-                      heads("keys[h, n, d_k]", "", example.keys),
-                      heads("values[h, n, d_v]", "", example.values)};
-    for (const std::string name : {"queries", "keys", "values"})
-        trace.alias(name, "model.heads." + name);
-    return given;
-}
-
-void show_parts(Lesson& lesson, const mpi::Layout& plain, const mpi::Layout& zigzag)
-{
-    const std::vector<std::string> names = words_of(words());
-    for (std::size_t rank = 0; rank < plain.ranks(); ++rank) {
-        std::string line = "rank " + std::to_string(rank) + ":";
-        for (const mpi::Layout* layout : {&plain, &zigzag}) {
-            line += layout == &plain ? "  plain" : ";  zigzag";
-            for (const mpi::Chunk& chunk : layout->of_rank[rank])
-                for (std::size_t i = chunk.first; i < chunk.first + chunk.count; ++i)
-                    line += " " + (lesson.is_example() ? names[i] : std::to_string(i));
-        }
-        lesson.say(line);
-    }
-}
-
-// ---------------------------------------------------------------------- 2. hop by hop
-
-/// The last rank that has tokens: its queries can attend to the keys of all parts.
-std::size_t last_with_tokens(const mpi::Layout& layout)
-{
-    std::size_t rank = layout.ranks() - 1;
-    while (layout.tokens(rank) == 0)
-        --rank;
-    return rank;
-}
-
-Matrix first_head(const Tensor3& all) { return xt::view(all, 0, xt::all(), xt::all()); }
-
-Head head_by_hand(const Trace& trace, const Heads& heads)
-{
-    Integers positions =
-        xt::arange<std::int64_t>(static_cast<std::int64_t>(heads.keys.shape(1)));
-    std::ignore = trace("positions[n]", "", positions);
-    return {trace("queries[n, d_k]", "queries[0]", first_head(heads.queries)),
-            trace("keys[n, d_k]", "keys[0]", first_head(heads.keys)),
-            trace("values[n, d_v]", "values[0]", first_head(heads.values))};
-}
-
-/// Attention of the same queries to all keys at once.
-Matrix attend_whole(const Trace& trace, const Head& head, const mpi::Chunk& asking)
-{
-    const Trace whole = trace.scope("whole", {{"keys", "keys"}, {"values", "values"}});
-    const Matrix queries = whole("queries[n, d_k]", "queries[" + range_of(asking) + "]",
-                                 rows(head.queries, asking));
-    return scaled_dot_product_attention(queries, head.keys, head.values,
-                                        {.causal = Causal::bottom_right}, whole)
-        .context;
-}
-
-/// m and l of the first query, and what its contexts weigh in the merged one.
-void show_hops(Lesson& lesson, const Hops& hops)
-{
-    std::vector<std::vector<double>> table;
-    for (std::size_t k = 0; k < hops.found.size(); ++k) {
-        const Partial &found = hops.found[k], &merged = hops.merged[k];
-        table.push_back({static_cast<double>(k), found.largest(0), found.sum(0),
-                         merged.largest(0), merged.sum(0)});
-    }
-    lesson.table({"hop", "m", "l", "merged m", "merged l"}, table);
-}
-
-/// Merging without m: each sum and context counts as it is.
-Matrix forget_largest(const Trace& wrong, const Hops& hops)
-{
-    Vector sum = 0 * hops.found[0].sum;
-    Matrix weighted = 0 * hops.found[0].context;
-    std::string sums, contexts;
-    for (std::size_t k = 0; k < hops.found.size(); ++k) {
-        const Partial& found = hops.found[k];
-        const std::string hop = (k == 0 ? "hop." : " + hop.") + std::to_string(k);
-        sums += hop + ".sum";
-        contexts += hop + ".sum[:, None] * hop." + std::to_string(k) + ".context";
-        sum += found.sum;
-        weighted += column(found.sum) * found.context;
-    }
-    sum = wrong("sum[n]", sums, sum);
-    return wrong("context[n, d_v]", "(" + contexts + ") / sum[:, None]",
-                 Matrix(weighted / column(sum)));
-}
-
-void go_by_hand(Lesson& lesson, const Heads& heads, const mpi::Layout& layout)
-{
-    const std::size_t rank = last_with_tokens(layout);
-    const mpi::Chunk asking = layout.of_rank[rank].front();
-    const Trace parts = lesson.trace().scope("by_hand"),
-                by_hand = parts.scope("rank", rank);
-
-    lesson.heading("2. Rank " + std::to_string(rank) + ", hop by hop, in the first head");
-    const Head head = head_by_hand(by_hand, heads);
-    const Hops hops = go_around(by_hand, head, layout, rank);
-    show_hops(lesson, hops);
-    const Matrix context = hops.merged.back().context;
-    const Matrix whole = attend_whole(by_hand, head, asking);
-    lesson.expect_equal("attention to all keys at once gives the same context", context,
-                        whole);
-
-    lesson.heading("3. What goes wrong: sums and contexts are added without m");
-    const Trace wrong = by_hand.scope("wrong");
-    const Matrix forgotten = forget_largest(wrong, hops);
-    const double off = wrong(
-        "off", "max(abs(context - hop." + std::to_string(rank) + ".merged_context))",
-        max_all(Matrix(xt::abs(forgotten - context))));
-    lesson.table({"largest error of a context"}, {{off}});
-}
-
-// ------------------------------------------------------------------ 4. work, 5. bytes
-
-void compare_work(Lesson& lesson, const mpi::Layout& plain, const mpi::Layout& zigzag)
-{
-    const Trace work = lesson.trace().scope("work");
-    const Trace of_plain = work.scope("plain"), of_zigzag = work.scope("zigzag");
-    std::vector<std::string> columns{"rank"};
-    for (std::size_t k = 0; k < plain.ranks(); ++k)
-        columns.push_back("hop " + std::to_string(k));
-    columns.emplace_back("all");
-    const auto count = [&](const Trace& trace, const mpi::Layout& layout) {
-        std::vector<std::vector<double>> table;
-        const std::int64_t waited = count_scores(trace, layout, table);
-        for (std::size_t rank = 0; rank < table.size(); ++rank) {
-            std::vector<double>& row = table[rank];
-            row.push_back(std::accumulate(row.begin(), row.end(), 0.0));
-            row.insert(row.begin(), static_cast<double>(rank));
-        }
-        lesson.table(columns, table);
-        return waited;
-    };
-    const std::int64_t in_plain = count(of_plain, plain);
-    const std::int64_t in_zigzag = count(of_zigzag, zigzag);
-    const double ratio =
-        work("ratio", "plain.waited / zigzag.waited",
-             static_cast<double>(in_plain) / static_cast<double>(in_zigzag));
-    lesson.table(
-        {"scores of the busiest rank: plain", "zigzag", "ratio"},
-        {{static_cast<double>(in_plain), static_cast<double>(in_zigzag), ratio}});
-}
-
-std::size_t ranks_wanted(Lesson& lesson)
-{
-    const auto& given = lesson.flag<std::optional<std::size_t>>("--ranks");
-    const std::size_t ranks = given.value_or(4);
-    if (ranks < 1 || ranks > 8)
-        throw Error("--ranks is " + std::to_string(ranks) + ", expected 1 to 8");
-    return ranks;
-}
-
-/// The ranks need about two seconds; with instruments, or ten times as many as there are
-/// cores, a few times as long.
-std::chrono::seconds time_for_ranks(Lesson& lesson)
-{
-    const auto& given = lesson.flag<std::optional<std::size_t>>("--limit");
-    if (given && (*given < 1 || *given > 86400))
-        throw Error("--limit is " + std::to_string(*given) +
-                    " seconds, expected 1 to 86400");
-    return std::chrono::seconds(given.value_or(60));
-}
+// The helpers of teach(), which stand below it in this order.
+Heads given_heads(Lesson& lesson);
+void show_parts(Lesson& lesson, const mpi::Layout& plain, const mpi::Layout& zigzag);
+void go_by_hand(Lesson& lesson, const Heads& heads, const mpi::Layout& layout);
+void compare_work(Lesson& lesson, const mpi::Layout& plain, const mpi::Layout& zigzag);
+std::size_t ranks_wanted(Lesson& lesson);
+std::chrono::seconds time_for_ranks(Lesson& lesson);
 
 void teach(Lesson& lesson)
 {
@@ -267,6 +75,201 @@ void teach(Lesson& lesson)
     else
         run_across(lesson, heads.queries, heads.keys, heads.values, ranks, longest,
                    predicted);
+}
+
+// ------------------------------------------------------------------------- 1. the parts
+
+/// The sentence of the lessons, and one word more: eight words for four ranks.
+std::string words() { return sentence() + " took"; }
+
+/// All heads of the small model's first layer on these words, as float32 has them.
+Heads heads_of_model()
+{
+    const SmallModel model = small_model();
+    Recorder recorder;
+    gpt(model.ids(words()), model.weights, model.options, Trace(recorder));
+    const auto heads = [&](const std::string& name) {
+        Array all;
+        for (std::size_t h = 0; h < 4; ++h) {
+            const std::string path =
+                "layers.0.self_attn.head." + std::to_string(h) + "." + name;
+            const Array& one = recorder.recording().at(path).value;
+            all.shape = {4, one.shape[0], one.shape[1]};
+            for (const double number : one.values)
+                all.values.push_back(static_cast<float>(number));
+        }
+        return from_array<Tensor3>(all);
+    };
+    return {heads("queries"), heads("keys"), heads("values")};
+}
+
+/// The example's, or the user's.
+Heads given_heads(Lesson& lesson)
+{
+    const Trace& trace = lesson.trace();
+    if (!lesson.is_example())
+        return {*lesson.input("queries[h, n, d_k]", Tensor3()),
+                *lesson.input("keys[h, n, d_k]", Tensor3()),
+                *lesson.input("values[h, n, d_v]", Tensor3())};
+    const Heads example = heads_of_model();
+    const Trace model = trace.scope("model"), heads = model.scope("heads");
+    const Heads given{*heads.given("queries[h, n, d_k]", example.queries),
+                      *heads.given("keys[h, n, d_k]", example.keys),
+                      *heads.given("values[h, n, d_v]", example.values)};
+    for (const std::string name : {"queries", "keys", "values"})
+        trace.alias(name, "model.heads." + name);
+    return given;
+}
+
+void show_parts(Lesson& lesson, const mpi::Layout& plain, const mpi::Layout& zigzag)
+{
+    const std::vector<std::string> names = words_of(words());
+    for (std::size_t rank = 0; rank < plain.ranks(); ++rank) {
+        std::string line = "rank " + std::to_string(rank) + ":";
+        for (const mpi::Layout* layout : {&plain, &zigzag}) {
+            line += layout == &plain ? "  plain" : ";  zigzag";
+            for (const mpi::Chunk& chunk : layout->of_rank[rank])
+                for (std::size_t i = chunk.first; i < chunk.first + chunk.count; ++i)
+                    line += " " + (lesson.is_example() ? names[i] : std::to_string(i));
+        }
+        lesson.say(line);
+    }
+}
+
+// ---------------------------------------------------------------------- 2. hop by hop
+
+/// The last rank that has tokens: its queries can attend to the keys of all parts.
+std::size_t last_with_tokens(const mpi::Layout& layout)
+{
+    std::size_t rank = layout.ranks() - 1;
+    while (layout.tokens(rank) == 0)
+        --rank;
+    return rank;
+}
+
+Head head_by_hand(const Trace& trace, const Heads& heads)
+{
+    const auto n = static_cast<double>(heads.keys.shape(1));
+    std::ignore = trace.given("positions[n]", *wholes(arange(number(n, trace))));
+    const auto first = [&](const Tensor3& all, std::string_view name) {
+        return attn::row(named(all, name, trace), 0);
+    };
+    return {*trace("queries[n, d_k]", first(heads.queries, "queries")),
+            *trace("keys[n, d_k]", first(heads.keys, "keys")),
+            *trace("values[n, d_v]", first(heads.values, "values"))};
+}
+
+/// Attention of the same queries to all keys at once.
+Matrix attend_whole(const Trace& trace, const Head& head, const mpi::Chunk& asking)
+{
+    const Trace whole = trace.scope("whole", {{"keys", "keys"}, {"values", "values"}});
+    const Term queries =
+        whole("queries[n, d_k]", slice(named(head.queries, "queries", trace),
+                                       asking.first, asking.first + asking.count));
+    return scaled_dot_product_attention(*queries, head.keys, head.values,
+                                        {.causal = Causal::bottom_right}, whole)
+        .context;
+}
+
+/// m and l of the first query, and what its contexts weigh in the merged one.
+void show_hops(Lesson& lesson, const Hops& hops)
+{
+    std::vector<std::vector<double>> table;
+    for (std::size_t k = 0; k < hops.found.size(); ++k) {
+        const Partial &found = hops.found[k], &merged = hops.merged[k];
+        table.push_back({static_cast<double>(k), found.largest(0), found.sum(0),
+                         merged.largest(0), merged.sum(0)});
+    }
+    lesson.table({"hop", "m", "l", "merged m", "merged l"}, table);
+}
+
+/// Merging without m: each sum and context counts as it is.
+Term<Matrix> forget_largest(const Trace& wrong, const Hops& hops)
+{
+    Term<Vector> sums;
+    Term<Matrix> weighted;
+    for (std::size_t k = 0; k < hops.found.size(); ++k) {
+        const std::string hop = "hop." + std::to_string(k);
+        const Term sum = named(hops.found[k].sum, hop + ".sum", wrong);
+        const Term context = named(hops.found[k].context, hop + ".context", wrong);
+        sums = k == 0 ? sum : sums + sum;
+        weighted = k == 0 ? each_row(sum) * context : weighted + each_row(sum) * context;
+    }
+    sums = wrong("sum[n]", sums);
+    return wrong("context[n, d_v]", weighted / each_row(sums));
+}
+
+void go_by_hand(Lesson& lesson, const Heads& heads, const mpi::Layout& layout)
+{
+    const std::size_t rank = last_with_tokens(layout);
+    const mpi::Chunk asking = layout.of_rank[rank].front();
+    const Trace parts = lesson.trace().scope("by_hand"),
+                by_hand = parts.scope("rank", rank);
+
+    lesson.heading("2. Rank " + std::to_string(rank) + ", hop by hop, in the first head");
+    const Head head = head_by_hand(by_hand, heads);
+    const Hops hops = go_around(by_hand, head, layout, rank);
+    show_hops(lesson, hops);
+    const Term context =
+        named(hops.merged.back().context,
+              "hop." + std::to_string(rank) + ".merged_context", by_hand);
+    const Matrix whole = attend_whole(by_hand, head, asking);
+    lesson.expect_equal("attention to all keys at once gives the same context", context,
+                        whole);
+
+    lesson.heading("3. What goes wrong: sums and contexts are added without m");
+    const Trace wrong = by_hand.scope("wrong");
+    const Term forgotten = forget_largest(wrong, hops);
+    const Term off = wrong("off", max_all(abs(forgotten - context)));
+    lesson.table({"largest error of a context"}, {{*off}});
+}
+
+// ------------------------------------------------------------------ 4. work, 5. bytes
+
+void compare_work(Lesson& lesson, const mpi::Layout& plain, const mpi::Layout& zigzag)
+{
+    const Trace work = lesson.trace().scope("work");
+    const Trace of_plain = work.scope("plain"), of_zigzag = work.scope("zigzag");
+    std::vector<std::string> columns{"rank"};
+    for (std::size_t k = 0; k < plain.ranks(); ++k)
+        columns.push_back("hop " + std::to_string(k));
+    columns.emplace_back("all");
+    const auto count = [&](const Trace& trace, const mpi::Layout& layout) {
+        std::vector<std::vector<double>> table;
+        const std::int64_t waited = count_scores(trace, layout, table);
+        for (std::size_t rank = 0; rank < table.size(); ++rank) {
+            std::vector<double>& row = table[rank];
+            row.push_back(std::accumulate(row.begin(), row.end(), 0.0));
+            row.insert(row.begin(), static_cast<double>(rank));
+        }
+        lesson.table(columns, table);
+        return reals(named(waited, "waited", trace));
+    };
+    const Term in_plain = count(of_plain, plain);
+    const Term in_zigzag = count(of_zigzag, zigzag);
+    const Term ratio = work("ratio", in_plain / in_zigzag);
+    lesson.table({"scores of the busiest rank: plain", "zigzag", "ratio"},
+                 {{*in_plain, *in_zigzag, *ratio}});
+}
+
+std::size_t ranks_wanted(Lesson& lesson)
+{
+    const auto& given = lesson.flag<std::optional<std::size_t>>("--ranks");
+    const std::size_t ranks = given.value_or(4);
+    if (ranks < 1 || ranks > 8)
+        throw Error("--ranks is " + std::to_string(ranks) + ", expected 1 to 8");
+    return ranks;
+}
+
+/// The ranks need about two seconds; with instruments, or ten times as many as there are
+/// cores, a few times as long.
+std::chrono::seconds time_for_ranks(Lesson& lesson)
+{
+    const auto& given = lesson.flag<std::optional<std::size_t>>("--limit");
+    if (given && (*given < 1 || *given > 86400))
+        throw Error("--limit is " + std::to_string(*given) +
+                    " seconds, expected 1 to 86400");
+    return std::chrono::seconds(given.value_or(60));
 }
 
 } // namespace

@@ -7,20 +7,17 @@
 // multiplications.
 
 #include "../lesson.hpp"
+#include "../numbers.hpp"
+#include "../recorded.hpp"
 
 #include "attn/core/recorder.hpp"
 #include "attn/formula/chain.hpp"
 #include "attn/reference/attention/additive.hpp"
-#include "attn/reference/attention/cost.hpp"
 #include "attn/reference/layers/convolution.hpp"
 #include "attn/reference/layers/multi_head.hpp"
 #include "attn/reference/layers/recurrent/gru.hpp"
 #include "attn/reference/layers/recurrent/lstm.hpp"
-#include "attn/reference/ops/activation.hpp"
-#include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
 #include "attn/reference/ops/random.hpp"
-#include "attn/reference/ops/reduce.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -32,18 +29,19 @@ namespace {
 /// The three matrices of the GRU that this lesson writes out, each (d_in + d_hidden,
 /// d_hidden).
 struct GateWeights {
-    Matrix reset, update, candidate;
+    Term<Matrix> reset, update, candidate;
 };
 
 // The helpers of teach(), which stand below it in this order.
-Matrix read_by_gru(const Trace& trace, const Matrix& x, const Vector& initial,
-                   const GateWeights& weights);
+Term<Matrix> read_by_gru(const Trace& trace, const Term<Matrix>& x,
+                         const Term<Vector>& initial, const GateWeights& weights);
 void read_sentence(const Trace& trace);
-void compare_conventions(Lesson& lesson, const Matrix& x, const Vector& initial,
-                         const GateWeights& weights, const Matrix& states);
+void compare_conventions(Lesson& lesson, const Term<Matrix>& x,
+                         const Term<Vector>& initial, const GateWeights& weights,
+                         const Term<Matrix>& states);
 RecurrentCellWeights random_cell(RandomNumbers& numbers, std::size_t d_in,
                                  std::size_t d_hidden, std::size_t gates);
-void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers);
+void change_first_token(Lesson& lesson, const Term<Matrix>& x, RandomNumbers& numbers);
 void count_waiting(const Trace& waiting, RandomNumbers& numbers);
 void count_multiplications(const Trace& cost);
 void attend_to_encoder(const Trace& trace, const Matrix& x, std::size_t d_hidden,
@@ -54,17 +52,16 @@ void teach(Lesson& lesson)
     const Trace& trace = lesson.trace();
 
     lesson.heading("1. A GRU, token by token");
-    const Matrix x =
-        lesson.input("x[n, d_in]", Matrix{{1, 0}, {0, 1}, {1, 1}, {-1, 0.5}});
-    const Vector initial = lesson.input("initial[d_hidden]", Vector{0.5, -0.5});
-    const Matrix reset = lesson.input("reset_weights[d_pair, d_hidden]",
-                                      Matrix{{1, 0}, {-1, 2}, {2, 0}, {0, -2}});
-    const Matrix update = lesson.input("update_weights[d_pair, d_hidden]",
-                                       Matrix{{0, 1}, {1, 0}, {0, -1}, {1, 0}});
-    const Matrix candidate = lesson.input("candidate_weights[d_pair, d_hidden]",
-                                          Matrix{{1, -1}, {0.5, 1}, {1, 1}, {-1, 1}});
+    const Term x = lesson.input("x[n, d_in]", Matrix{{1, 0}, {0, 1}, {1, 1}, {-1, 0.5}});
+    const Term initial = lesson.input("initial[d_hidden]", Vector{0.5, -0.5});
+    const Term reset = lesson.input("reset_weights[d_pair, d_hidden]",
+                                    Matrix{{1, 0}, {-1, 2}, {2, 0}, {0, -2}});
+    const Term update = lesson.input("update_weights[d_pair, d_hidden]",
+                                     Matrix{{0, 1}, {1, 0}, {0, -1}, {1, 0}});
+    const Term candidate = lesson.input("candidate_weights[d_pair, d_hidden]",
+                                        Matrix{{1, -1}, {0.5, 1}, {1, 1}, {-1, 1}});
     const GateWeights weights{reset, update, candidate};
-    const Matrix states = read_by_gru(trace, x, initial, weights);
+    const Term states = read_by_gru(trace, x, initial, weights);
 
     lesson.heading("2. The same GRU reads a sentence, with weights chosen by hand");
     read_sentence(trace.scope("sentence"));
@@ -77,7 +74,7 @@ void teach(Lesson& lesson)
     RandomNumbers numbers(16);
     const std::size_t d_hidden = initial.size();
     const RecurrentCellWeights cell = random_cell(numbers, x.shape(1), d_hidden, 4);
-    lstm(x, RecurrentWeights{{{.forward = cell}}}, trace.scope("lstm", {{"x", "x"}}));
+    lstm(*x, RecurrentWeights{{{.forward = cell}}}, trace.scope("lstm", {{"x", "x"}}));
     //! [lstm]
 
     lesson.heading(
@@ -91,58 +88,51 @@ void teach(Lesson& lesson)
     count_multiplications(trace.scope("cost"));
 
     lesson.heading("8. Attention over the states of a recurrent encoder (2015)");
-    attend_to_encoder(trace.scope("translator"), x, d_hidden, numbers);
+    attend_to_encoder(trace.scope("translator"), *x, d_hidden, numbers);
 }
 
 /// One step of a GRU: from a token and the previous state to the new state.
-Vector gru_step(const Trace& step, const Vector& token, const Vector& previous,
-                const GateWeights& weights)
+Term<Vector> gru_step(const Trace& step, const Term<Vector>& token,
+                      const Term<Vector>& previous, const GateWeights& weights)
 {
     //! [gates]
     // Each gate is computed from the token and the state: one number from 0 to 1 per
     // feature.
-    const Vector joined =
-        step("joined[d_pair]", "concat(x, previous, axis=0)", concat(token, previous));
-    const Vector reset = step("reset[d_hidden]", "sigmoid(joined @ reset_weights)",
-                              sigmoid(matmul(joined, weights.reset)));
-    const Vector update = step("update[d_hidden]", "sigmoid(joined @ update_weights)",
-                               sigmoid(matmul(joined, weights.update)));
+    const Term joined = step("joined[d_pair]", concat(std::vector{token, previous}, 0));
+    const Term reset = step("reset[d_hidden]", sigmoid(matmul(joined, weights.reset)));
+    const Term update = step("update[d_hidden]", sigmoid(matmul(joined, weights.update)));
     //! [gates]
 
     //! [candidate]
     // The candidate is computed from the token and the state times the reset gate.
-    const Vector selected =
-        step("selected[d_hidden]", "reset * previous", Vector(reset * previous));
-    const Vector candidate = step(
-        "candidate[d_hidden]", "tanh(concat(x, selected, axis=0) @ candidate_weights)",
-        attn::tanh(matmul(concat(token, selected), weights.candidate)));
+    const Term selected = step("selected[d_hidden]", reset * previous);
+    const Term both = concat(std::vector{token, selected}, 0);
+    const Term candidate =
+        step("candidate[d_hidden]", tanh(matmul(both, weights.candidate)));
     //! [candidate]
 
     //! [blend]
     // The new state lies between the previous state and the candidate.
-    return step("hidden[d_hidden]", "(1 - update) * previous + update * candidate",
-                Vector((1 - update) * previous + update * candidate));
+    return step("hidden[d_hidden]", (1 - update) * previous + update * candidate);
     //! [blend]
 }
 
 /// Reads all tokens: step i starts from the state of step i - 1. Returns all states.
-Matrix read_by_gru(const Trace& trace, const Matrix& x, const Vector& initial,
-                   const GateWeights& weights)
+Term<Matrix> read_by_gru(const Trace& trace, const Term<Matrix>& x,
+                         const Term<Vector>& initial, const GateWeights& weights)
 {
-    Matrix states = xt::zeros<double>({x.shape(0), initial.size()});
-    Vector state = initial;
-    std::string from = "initial";
+    std::vector<Term<Matrix>> states;
     //! [loop]
+    Term state = initial;
     for (std::size_t i = 0; i < x.shape(0); ++i) {
-        const Trace step = trace.scope("step", i, {{"previous", from}});
-        const Vector token = step("x[d_in]", "x[" + std::to_string(i) + "]",
-                                  Vector(xt::view(x, i, xt::all())));
-        state = gru_step(step, token, state, weights);
-        xt::view(states, i, xt::all()) = state;
-        from = "step." + std::to_string(i) + ".hidden";
+        const Trace step = trace.scope("step", i);
+        const Term previous = step.alias("previous", state);
+        const Term token = step("x[d_in]", row(x, i));
+        state = gru_step(step, token, previous, weights);
+        states.push_back(in_front(state));
     }
     //! [loop]
-    return states;
+    return concat(states, 0);
 }
 
 /// "Lily had a red ball . She": the state keeps the name and drops the colour at the full
@@ -154,60 +144,56 @@ void read_sentence(const Trace& trace)
                           {0, 0, 0, 1, 0, 0, 0},  // a colour: red
                           {0, 0, 0, 0, 0, 1, 0},  // a full stop
                           {1, 1, 1, 1, 1, 1, 1}}; // always 1
-    const Matrix x = trace("x[n, d_in]", "", transpose(features));
+    const Term x = trace.given("x[n, d_in]", *transpose(Term(features)));
     //! [sentence]
-    const Vector initial = trace("initial[d_hidden]", "", Vector{0, 0});
+    const Term initial = trace.given("initial[d_hidden]", Vector{0, 0});
     // A name opens the update gate of feature 0; a colour and a full stop that of
     // feature 1.
-    const Matrix update = trace("update_weights[d_pair, d_hidden]", "",
-                                Matrix{{8, 0}, {0, 8}, {0, 8}, {-4, -4}, {0, 0}, {0, 0}});
-    const Matrix reset =
-        trace("reset_weights[d_pair, d_hidden]", "-update_weights", Matrix(-update));
-    const Matrix candidate =
-        trace("candidate_weights[d_pair, d_hidden]", "",
-              Matrix{{3, 0}, {0, 3}, {0, 0}, {0, 0}, {1, 0}, {0, 1}});
+    const Term update =
+        trace.given("update_weights[d_pair, d_hidden]",
+                    Matrix{{8, 0}, {0, 8}, {0, 8}, {-4, -4}, {0, 0}, {0, 0}});
+    const Term reset = trace("reset_weights[d_pair, d_hidden]", -update);
+    const Term candidate =
+        trace.given("candidate_weights[d_pair, d_hidden]",
+                    Matrix{{3, 0}, {0, 3}, {0, 0}, {0, 0}, {1, 0}, {0, 1}});
     read_by_gru(trace, x, initial, {reset, update, candidate});
 }
 
 /// The library packs the gates as PyTorch does; its update gate keeps the previous state.
-void compare_conventions(Lesson& lesson, const Matrix& x, const Vector& initial,
-                         const GateWeights& weights, const Matrix& states)
+void compare_conventions(Lesson& lesson, const Term<Matrix>& x,
+                         const Term<Vector>& initial, const GateWeights& weights,
+                         const Term<Matrix>& states)
 {
     const Trace& trace = lesson.trace();
     const std::size_t d_in = x.shape(1), d_pair = d_in + initial.size();
-    const Matrix packed =
+    const Term packed =
         trace("packed[d_pair, d_gates]",
-              "concat(reset_weights, -update_weights, candidate_weights, axis=1)",
-              concat_columns(std::vector{weights.reset, Matrix(-weights.update),
-                                         weights.candidate}));
-    const Matrix w_input = trace("input_weights[d_in, d_gates]", "packed[:x.shape[1]]",
-                                 Matrix(xt::view(packed, xt::range(0, d_in), xt::all())));
-    const Matrix w_recurrent =
-        trace("recurrent_weights[d_hidden, d_gates]", "packed[x.shape[1]:]",
-              Matrix(xt::view(packed, xt::range(d_in, d_pair), xt::all())));
+              concat(std::vector{weights.reset, -weights.update, weights.candidate}, 1));
+    const Term w_input = trace("input_weights[d_in, d_gates]", slice(packed, 0, d_in));
+    const Term w_recurrent =
+        trace("recurrent_weights[d_hidden, d_gates]", slice(packed, d_in, d_pair));
     const RecurrentWeights both{
-        {{.forward = RecurrentCellWeights{{w_input}, {w_recurrent}}}}};
+        {{.forward = RecurrentCellWeights{{*w_input}, {*w_recurrent}}}}};
     const auto read = [&](std::string_view name, ResetGate reset_gate) {
         const Trace scope = trace.scope(name, {{"x", "x"}});
         const Trace layer = scope.scope("layers", 0);
         layer.scope("forward", {{"input_weights", "input_weights"},
                                 {"recurrent_weights", "recurrent_weights"}});
-        const Matrix start = scope("initial_hidden[cells, d_hidden]", "initial[None, :]",
-                                   Matrix(xt::view(initial, xt::newaxis(), xt::all())));
-        return gru(x, start, {}, both, {reset_gate}, scope).output;
+        const Term start = scope("initial_hidden[cells, d_hidden]", in_front(initial));
+        return recorded(gru(*x, *start, {}, both, {reset_gate}, scope).output, "output",
+                        scope);
     };
     //! [conventions]
-    const Matrix before = read("reset_before", ResetGate::before_product);
-    const Matrix after = read("reset_after", ResetGate::after_product);
+    const Term before = read("reset_before", ResetGate::before_product);
+    const Term after = read("reset_after", ResetGate::after_product);
     //! [conventions]
     lesson.expect_equal(
         "with the update gate negated, the library's GRU gives the states of part 1",
         before, states);
-    const double difference =
-        trace.scope("reset_after")("difference", "max(abs(output - reset_before.output))",
-                                   max_all(Matrix(xt::abs(after - before))));
+    const Trace scope = trace.scope("reset_after");
+    const Term difference = scope("difference", max_all(abs(after - before)));
     lesson.expect("the two conventions give different states",
-                  difference > 0 || !lesson.is_example());
+                  *difference > 0 || !lesson.is_example());
 }
 
 /// A cell of so many gates with random weights.
@@ -227,38 +213,33 @@ MultiHeadWeights random_head(RandomNumbers& numbers, std::size_t d)
 
 //! [moved]
 /// How far each token's output moves between the two sequences of a batch.
-Vector moved(const Trace& trace, const Tensor3& output)
+Vector moved(const Trace& trace, const Tensor3& sequences)
 {
-    const Matrix change = xt::view(output, 1, xt::all(), xt::all()) -
-                          xt::view(output, 0, xt::all(), xt::all());
-    return trace("moved[n]", "max(abs(output[1] - output[0]), axis=1)",
-                 max_along(Matrix(xt::abs(change)), 1));
+    const Term output = named(sequences, "output", trace);
+    return *trace("moved[n]",
+                  max_along(abs(attn::row(output, 1) - attn::row(output, 0)), 1));
 }
 //! [moved]
 
 /// Two sequences that differ in their first token, read by a GRU, by convolutions and by
 /// attention.
-void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
+void change_first_token(Lesson& lesson, const Term<Matrix>& x, RandomNumbers& numbers)
 {
     const Trace& trace = lesson.trace();
-    const std::size_t d = x.shape(1), last = x.shape(0) - 1;
-    Tensor3 both = xt::zeros<double>({2ul, x.shape(0), d});
-    both += x;
-    xt::view(both, 1, 0, xt::all()) += 1;
-    const Tensor3 pair = trace(
-        "pair[b, n, d_in]",
-        "concat(x[None, ...], concat(x[0:1] + 1, x[1:], axis=0)[None, ...], axis=0)",
-        both);
+    const std::size_t n = x.shape(0), d = x.shape(1), last = n - 1;
+    const Term changed = concat(std::vector{slice(x, 0, 1) + 1, slice(x, 1, n)}, 0);
+    const Term pair =
+        trace("pair[b, n, d_in]", concat(std::vector{in_front(x), in_front(changed)}, 0));
 
     const Trace recurrence = trace.scope("recurrence", {{"x", "pair"}});
     const RecurrentWeights weights{{{.forward = random_cell(numbers, d, d, 3)}}};
-    const Vector by_state = moved(recurrence, gru(pair, weights, {}, recurrence).output);
+    const Vector by_state = moved(recurrence, gru(*pair, weights, {}, recurrence).output);
 
     const Trace convolutions = trace.scope("convolution");
     std::vector<double> arrived; // at the last token, per depth
-    Tensor3 tokens = pair;
+    Tensor3 tokens = *pair;
     std::string from = "pair", parts;
-    for (std::size_t depth = 1; depth < std::max<std::size_t>(x.shape(0), 2); ++depth) {
+    for (std::size_t depth = 1; depth < std::max<std::size_t>(n, 2); ++depth) {
         const std::string path = "convolution.layer." + std::to_string(depth);
         //! [by_convolution]
         const Trace layer = convolutions.scope("layer", depth, {{"x", from}});
@@ -273,7 +254,7 @@ void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
     const Trace attention = trace.scope("attention", {{"x", "pair"}});
     const MultiHeadWeights head = random_head(numbers, d);
     const Vector at_once =
-        moved(attention, multi_head_attention(pair, head, {}, attention).output);
+        moved(attention, multi_head_attention(*pair, head, {}, attention).output);
     //! [by_attention]
 
     // Between the first token and the last: states that carry the change, or layers until
@@ -306,12 +287,12 @@ void count_waiting(const Trace& waiting, RandomNumbers& numbers)
     const MultiHeadWeights head = random_head(numbers, 2);
     const ConvolutionWeights kernel{numbers.matrix(6, 2)};
     const Matrix tokens = numbers.matrix(28, 2);
-    const Integers n = waiting("n[lengths]", "", Integers{4, 8, 16});
+    const Term n = waiting.given("n[lengths]", Integers{4, 8, 16});
     const auto count = [&](std::string_view label, std::string_view expected,
                            const auto& run) {
-        Integers products = n;
+        Integers products = *n;
         for (std::int64_t& length : products) {
-            const Matrix x = xt::view(tokens, xt::range(0, length), xt::all());
+            const Matrix x = *slice(Term(tokens), 0, static_cast<std::size_t>(length));
             //! [waiting]
             Recorder recorder;
             run(x, Trace(recorder));
@@ -334,32 +315,18 @@ void count_waiting(const Trace& waiting, RandomNumbers& numbers)
           [&](X x, Run run) { multi_head_attention(x, head, {}, run); });
 }
 
-/// Multiplications of one layer, 64 features in and out, as the library counts them; for
-/// several lengths.
+/// Multiplications of one layer, 64 features in and out, for several lengths.
 void count_multiplications(const Trace& cost)
 {
-    const std::int64_t d = cost("d", "", std::int64_t{64});
-    const Integers n = cost("n[lengths]", "", Integers{16, 64, 256, 1024});
-    const auto count = [&](std::string_view label, std::string_view formula,
-                           const auto& cost_of) {
-        Integers products = n;
-        for (std::int64_t& length : products) {
-            const auto tokens = static_cast<std::size_t>(length),
-                       width = static_cast<std::size_t>(d);
-            length = static_cast<std::int64_t>(
-                cost_of(EncodingSizes{tokens, width, width}).multiplications);
-        }
-        std::ignore = cost(label, formula, products);
-    };
-    const auto width_3_cost = [](const EncodingSizes& sizes) {
-        return convolution_cost(sizes, 3);
-    };
+    const WholeNumbers whole(cost);
+    const Term d = whole.given("d", 64);
+    const Term n = whole.given("n[lengths]", Integers{16, 64, 256, 1024});
     //! [cost]
-    count("gru[lengths]", "n * (3 * (d + d) * d + 3 * d)", gru_cost);
-    count("lstm[lengths]", "n * (4 * (d + d) * d + 3 * d)", lstm_cost);
-    count("convolution[lengths]", "n * 3 * d * d", width_3_cost);
-    count("attention[lengths]", "n * 3 * d * d + 2 * n ** 2 * d + 2 * n ** 2",
-          self_attention_cost);
+    std::ignore = whole("gru[lengths]", n * (3 * (d + d) * d + 3 * d));
+    std::ignore = whole("lstm[lengths]", n * (4 * (d + d) * d + 3 * d));
+    std::ignore = whole("convolution[lengths]", n * 3 * d * d);
+    std::ignore =
+        whole("attention[lengths]", n * 3 * d * d + 2 * square(n) * d + 2 * square(n));
     //! [cost]
 }
 
@@ -380,25 +347,22 @@ void attend_to_encoder(const Trace& trace, const Matrix& x, std::size_t d_hidden
 
     const Matrix states =
         gru(x, RecurrentWeights{{{forward, backward}}}, {}, encoder).output;
-    const Matrix words = trace("words[n, d_word]", "", numbers.matrix(3, 2, 4));
-    Vector state = trace("start[d_hidden]", "", numbers.vector(d_hidden));
-    std::string from = "start";
+    const Term words = trace.given("words[n, d_word]", numbers.matrix(3, 2, 4));
+    Term state = trace.given("start[d_hidden]", numbers.vector(d_hidden));
     for (std::size_t i = 0; i < words.shape(0); ++i) {
-        const Trace step = trace.scope("word", i, {{"previous_hidden", from}});
+        const Trace step = trace.scope("word", i);
+        const Term previous = step.alias("previous_hidden", state);
         const Trace attention = step.scope(
             "attention", {{"keys", "encoder.output"}, {"values", "encoder.output"}});
-        const Matrix query = attention("queries[n, d_q]", "previous_hidden[None, :]",
-                                       Matrix(xt::view(state, xt::newaxis(), xt::all())));
+        const Term query = attention("queries[n, d_q]", in_front(previous));
         //! [bahdanau]
-        const Matrix context =
-            additive_attention(query, states, states, alignment, {}, attention).context;
-        const Vector joined =
-            step("x[d_in]",
-                 "concat(words[" + std::to_string(i) + "], attention.context[0], axis=0)",
-                 concat(Vector(xt::row(words, i)), Vector(xt::row(context, 0))));
-        state = gru_cell(joined, state, decoder, {}, step);
+        const Term context = recorded(
+            additive_attention(*query, states, states, alignment, {}, attention).context,
+            "context", attention);
+        const Term joined =
+            step("x[d_in]", concat(std::vector{row(words, i), attn::row(context, 0)}, 0));
+        state = recorded(gru_cell(*joined, *previous, decoder, {}, step), "hidden", step);
         //! [bahdanau]
-        from = "word." + std::to_string(i) + ".hidden";
     }
 }
 

@@ -24,9 +24,77 @@ namespace {
 
 /// The inputs of all exhibits: small computations in which the mistakes are made.
 struct Given {
-    Matrix x, memory;
+    Term<Matrix> x, memory;
     EncoderLayerWeights weights;
 };
+
+using Show = void(const Given&, const Trace&);
+Show show_sines, show_rotary, show_alibi, show_cached, show_post_norm, show_pre_norm;
+
+struct Exhibit {
+    std::string_view scope, title;
+    Show* show;
+};
+
+constexpr Exhibit exhibits[] = {
+    {"sines", "Sinusoidal positions", show_sines},
+    {"rotary", "One head with rotary positions", show_rotary},
+    {"alibi", "Two heads with ALiBi", show_alibi},
+    {"cached", "Two queries, five keys, causal mask", show_cached},
+    {"post", "A post-norm layer with ReLU and a causal mask", show_post_norm},
+    {"pre", "A pre-norm layer with GELU", show_pre_norm},
+};
+
+/// A step, and what a mistake makes of it.
+struct Wrong {
+    Step right;
+    Array mistaken;
+    std::string formula; ///< that gives it
+};
+
+EncoderLayerWeights drawn_weights(RandomNumbers& numbers, std::size_t d_model,
+                                  std::size_t d_ff);
+std::optional<Wrong> made_in(const Exhibit& exhibit, const mistakes::Pitfall& pitfall,
+                             const Recording& shown);
+double change_by(const Exhibit& exhibit, const Given& given,
+                 const mistakes::Pitfall& pitfall);
+void show_mistake(Lesson& lesson, const mistakes::Pitfall& pitfall, const Wrong& wrong,
+                  double change);
+
+void teach(Lesson& lesson)
+{
+    lesson.heading("Given: two sequences, and the weights of one layer");
+    RandomNumbers numbers(12);
+    Given given;
+    given.x = lesson.input("x[n, d_model]", numbers.matrix(4, 4));
+    given.memory = lesson.input("memory[m, d_model]", numbers.matrix(5, 4));
+    given.weights = drawn_weights(numbers, 4, 6);
+
+    for (const Exhibit& exhibit : exhibits) {
+        lesson.heading("Right: " + std::string(exhibit.title));
+        exhibit.show(given, lesson.trace().scope(exhibit.scope));
+    }
+
+    const Recording shown = lesson.recording();
+    std::string hidden; // the mistakes that change nothing
+    for (const mistakes::Pitfall& pitfall : mistakes::pitfalls()) {
+        if (!pitfall.is_exhibit)
+            continue;
+        std::optional<Wrong> wrong;
+        const auto shows = [&](const Exhibit& exhibit) {
+            return (wrong = made_in(exhibit, pitfall, shown)).has_value();
+        };
+        const auto exhibit = std::ranges::find_if(exhibits, shows);
+        if (wrong)
+            show_mistake(lesson, pitfall, *wrong, change_by(*exhibit, given, pitfall));
+        else
+            hidden += (hidden.empty() ? "" : ", ") + std::string(pitfall.id);
+    }
+    if (lesson.is_example())
+        lesson.expect("every mistake shows in an exhibit" +
+                          (hidden.empty() ? hidden : "; not so: " + hidden),
+                      hidden.empty());
+}
 
 const MaskParts last_tokens{.causal = Causal::bottom_right};
 
@@ -60,14 +128,12 @@ void show_sines(const Given&, const Trace& trace)
 
 void show_rotary(const Given& given, const Trace& trace)
 {
-    trace.alias("x", "x");
     multi_head_attention(given.x, given.weights.self_attention,
                          {.heads = 1, .positions = HeadPositions::rotary}, trace);
 }
 
 void show_alibi(const Given& given, const Trace& trace)
 {
-    trace.alias("x", "x");
     multi_head_attention(given.x, given.weights.self_attention,
                          {.heads = 2, .positions = HeadPositions::alibi}, trace);
 }
@@ -75,49 +141,31 @@ void show_alibi(const Given& given, const Trace& trace)
 /// Two queries, the newest tokens, attend to five keys, as with a cache.
 void show_cached(const Given& given, const Trace& trace)
 {
-    trace.alias("memory", "memory");
+    const Term memory = trace.alias("memory", given.memory);
     //! [cached]
-    const Matrix newest = trace("x[n, d_model]", "x[0:2]",
-                                Matrix(xt::view(given.x, xt::range(0, 2), xt::all())));
+    const Term newest = trace("x[n, d_model]", slice(given.x, 0, 2));
     const OptionalMask mask =
-        join_masks(newest.shape(0), given.memory.shape(0), last_tokens, trace);
-    multi_head_attention(Sources(newest, given.memory), given.weights.self_attention,
+        join_masks(newest.shape(0), memory.shape(0), last_tokens, trace);
+    multi_head_attention(Sources(newest, memory), given.weights.self_attention,
                          {.heads = 1, .mask = mask}, trace);
     //! [cached]
 }
 
 void show_post_norm(const Given& given, const Trace& trace)
 {
-    trace.alias("x", "x");
-    const std::size_t n = given.x.shape(0);
-    const OptionalMask mask = join_masks(n, n, last_tokens, trace);
-    encoder_layer(given.x, given.weights, {.attention = {.heads = 2, .mask = mask}},
-                  trace);
+    const Term x = trace.alias("x", given.x);
+    const OptionalMask mask = join_masks(x.shape(0), x.shape(0), last_tokens, trace);
+    encoder_layer(x, given.weights, {.attention = {.heads = 2, .mask = mask}}, trace);
 }
 
 void show_pre_norm(const Given& given, const Trace& trace)
 {
-    trace.alias("x", "x");
     encoder_layer(given.x, given.weights,
                   {.attention = {.heads = 2},
                    .feed_forward = {.activation = Activation::gelu},
                    .placement = NormPlacement::pre},
                   trace);
 }
-
-struct Exhibit {
-    std::string_view scope, title;
-    void (*show)(const Given&, const Trace&);
-};
-
-constexpr Exhibit exhibits[] = {
-    {"sines", "Sinusoidal positions", show_sines},
-    {"rotary", "One head with rotary positions", show_rotary},
-    {"alibi", "Two heads with ALiBi", show_alibi},
-    {"cached", "Two queries, five keys, causal mask", show_cached},
-    {"post", "A post-norm layer with ReLU and a causal mask", show_post_norm},
-    {"pre", "A pre-norm layer with GELU", show_pre_norm},
-};
 
 /// The last step of an exhibit, right or with a mistake in it.
 Array result_of(const Exhibit& exhibit, const Given& given, mistakes::Mistaken* mistaken)
@@ -127,8 +175,8 @@ Array result_of(const Exhibit& exhibit, const Given& given, mistakes::Mistaken* 
                             ? std::vector<Listener*>{&recorder}
                             : std::vector<Listener*>{mistaken, &recorder});
     const Trace root(listeners);
-    exhibit.show({root("x[n, d_model]", "", given.x),
-                  root("memory[m, d_model]", "", given.memory), given.weights},
+    exhibit.show({root.given("x[n, d_model]", *given.x),
+                  root.given("memory[m, d_model]", *given.memory), given.weights},
                  root.scope(exhibit.scope));
     return recorder.steps().back().value;
 }
@@ -150,13 +198,6 @@ double change_by(const Exhibit& exhibit, const Given& given,
     return largest_change(result_of(exhibit, given, nullptr),
                           result_of(exhibit, given, &mistaken));
 }
-
-/// A step, and what a mistake makes of it.
-struct Wrong {
-    Step right;
-    Array mistaken;
-    std::string formula; ///< that gives it
-};
 
 /// Makes a mistake in an exhibit; nothing where the exhibit has no such step, or where
 /// the numbers stay the same.
@@ -234,43 +275,6 @@ void show_mistake(Lesson& lesson, const mistakes::Pitfall& pitfall, const Wrong&
     std::ignore = lesson.trace().scope("changes")(pitfall.id, "", change);
     lesson.say(std::string(pitfall.why));
     lesson.say("Seen: " + std::string(pitfall.seen));
-}
-
-void teach(Lesson& lesson)
-{
-    lesson.heading("Given: two sequences, and the weights of one layer");
-    RandomNumbers numbers(12);
-    Given given;
-    given.x = lesson.input("x[n, d_model]", numbers.matrix(4, 4));
-    given.memory = lesson.input("memory[m, d_model]", numbers.matrix(5, 4));
-    given.weights = drawn_weights(numbers, 4, 6);
-
-    for (const Exhibit& exhibit : exhibits) {
-        lesson.heading("Right: " + std::string(exhibit.title));
-        exhibit.show(given, lesson.trace().scope(exhibit.scope));
-    }
-
-    //! [museum]
-    const Recording shown = lesson.recording();
-    std::string hidden; // the mistakes that change nothing
-    for (const mistakes::Pitfall& pitfall : mistakes::pitfalls()) {
-        if (!pitfall.is_exhibit)
-            continue;
-        std::optional<Wrong> wrong;
-        const auto shows = [&](const Exhibit& exhibit) {
-            return (wrong = made_in(exhibit, pitfall, shown)).has_value();
-        };
-        const auto exhibit = std::ranges::find_if(exhibits, shows);
-        if (wrong)
-            show_mistake(lesson, pitfall, *wrong, change_by(*exhibit, given, pitfall));
-        else
-            hidden += (hidden.empty() ? "" : ", ") + std::string(pitfall.id);
-    }
-    //! [museum]
-    if (lesson.is_example())
-        lesson.expect("every mistake shows in an exhibit" +
-                          (hidden.empty() ? hidden : "; not so: " + hidden),
-                      hidden.empty());
 }
 
 } // namespace

@@ -4,9 +4,9 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/matmul.hpp"
 #include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <cmath>
 #include <tuple>
@@ -21,20 +21,17 @@ void expect_score(Exercise& exercise, const Vector& query, const Vector& rotary_
 {
     Recorder run;
     const Trace trace(run);
-    std::ignore = trace("query[d_n]", "", query);
-    std::ignore = trace("rotary_query[d_r]", "", rotary_query);
-    std::ignore = trace("key_weights[d_c, d_n]", "", key_weights);
-    std::ignore = trace("latent[d_c]", "", latent);
-    std::ignore = trace("shared_key[d_r]", "", shared_key);
-    const Vector absorbed =
-        trace("absorbed[d_c]", "key_weights @ query", matmul(key_weights, query));
-    std::ignore = trace("latent_keys[d_c_r]", "concat(latent, shared_key, axis=0)",
-                        concat(latent, shared_key));
-    const Vector keys = trace(
-        "keys[d_k]", "concat(latent @ key_weights, shared_key, axis=0)",
-        concat(matmul(latent, key_weights), shared_key)); // which no one has to make
+    const Term asked = trace.given("query[d_n]", query);
+    std::ignore = trace.given("rotary_query[d_r]", rotary_query);
+    const Term up = trace.given("key_weights[d_c, d_n]", key_weights);
+    const Term kept = trace.given("latent[d_c]", latent);
+    const Term shared = trace.given("shared_key[d_r]", shared_key);
+    const Term absorbed = trace("absorbed[d_c]", matmul(up, asked));
+    std::ignore = trace("latent_keys[d_c_r]", concat(std::vector{kept, shared}, 0));
+    const Term keys = trace("keys[d_k]", concat(std::vector{matmul(kept, up), shared},
+                                                0)); // which no one has to make
     const double score = trace("scores", "absorbed @ latent + rotary_query @ shared_key",
-                               dot(absorbed, latent) + dot(rotary_query, shared_key));
+                               dot(*absorbed, latent) + dot(rotary_query, shared_key));
     const double scale = 1 / std::sqrt(static_cast<double>(keys.size()));
     std::ignore = trace("scaled", "scores * " + exact_text(scale), score * scale);
     exercise.expect({"my_absorbed_score",

@@ -5,6 +5,7 @@
 #include "../exercise_check.hpp"
 
 #include "attn/reference/attention/mask.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <tuple>
 
@@ -17,23 +18,16 @@ void expect_mask(Exercise& exercise, std::size_t n, std::size_t m, std::size_t w
 {
     Recorder run;
     const Trace trace(run);
-    const std::string keys = "arange(" + std::to_string(m) + ")",
-                      own = "arange(" + std::to_string(n) + ")[:, None] + (" +
-                            std::to_string(m) + " - " + std::to_string(n);
-    const Integers key = xt::arange<std::int64_t>(0, static_cast<std::int64_t>(m)),
-                   query = xt::arange<std::int64_t>(0, static_cast<std::int64_t>(n));
-    const IntegerMatrix place =
-        xt::view(query, xt::all(), xt::newaxis()) + static_cast<std::int64_t>(m - n);
-    const auto before = static_cast<std::int64_t>(width) - 1;
-    const Mask causal = causal_mask(n, m, Causal::bottom_right, trace);
-    const Mask window =
-        trace("window[n, m]", keys + " >= " + own + " - " + std::to_string(before) + ")",
-              Mask(key >= place - before));
-    const Mask first = trace(
-        "first[one, m]", keys + "[None] < " + std::to_string(kept),
-        Mask(xt::view(key, xt::newaxis(), xt::all()) < static_cast<std::int64_t>(kept)));
-    std::ignore = trace("mask[n, m]", "causal & (window | first)",
-                        Mask(causal && (window || first)));
+    const Mask earlier = causal_mask(n, m, Causal::bottom_right, trace);
+    const Term causal = named(earlier, "causal", trace);
+    const Term keys = number(static_cast<double>(m), trace),
+               queries = number(static_cast<double>(n), trace),
+               before = keys - queries - (static_cast<double>(width) - 1);
+    const Term key = arange(keys);
+    const Term query = each_row(arange(queries));
+    const Term window = trace("window[n, m]", key >= query + before);
+    const Term first = trace("first[one, m]", in_front(key) < static_cast<double>(kept));
+    std::ignore = trace("mask[n, m]", causal & (window | first));
     exercise.expect(
         {"my_window_mask", {{"n", n}, {"m", m}, {"width", width}, {"kept", kept}}}, run,
         "mask", [&] { return my_window_mask(n, m, width, kept); });

@@ -4,11 +4,8 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/reference/ops/matmul.hpp"
 #include "attn/reference/ops/random.hpp"
-#include "attn/reference/ops/reduce.hpp"
-#include "attn/reference/ops/softmax.hpp"
-#include "attn/reference/ops/top_k.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <tuple>
 
@@ -17,12 +14,11 @@ using namespace attn;
 namespace {
 
 /// The scores of the largest, and 0 in place of the others; of equal ones the first stay.
-Vector largest(const Vector& scores, std::size_t top)
+Term<Vector> largest(const Term<Vector>& scores, std::size_t top)
 {
-    const Matrix row = xt::view(scores, xt::newaxis(), xt::all());
-    const Mask chosen = top_k(row, top);
-    const Matrix kept = xt::where(chosen, row, 0.0);
-    return xt::row(kept, 0);
+    const Term all = in_front(scores); // top_k takes rows
+    const Term kept = where(top_k(all, top), all, 0);
+    return attn::row(kept, 0);
 }
 
 void expect_mixture(Exercise& exercise, const Vector& router_logits,
@@ -31,22 +27,18 @@ void expect_mixture(Exercise& exercise, const Vector& router_logits,
 {
     Recorder run;
     const Trace trace(run);
-    std::ignore = trace("router_logits[experts]", "", router_logits);
-    std::ignore = trace("expert_outputs[experts, d_model]", "", expert_outputs);
-    std::ignore = trace("shared_output[d_model]", "", shared_output);
-    const Vector scores =
-        trace("scores[experts]", "softmax(router_logits)", softmax(router_logits));
-    Vector weights = trace("chosen_scores[experts]",
-                           "where(top_k(scores, " + std::to_string(top) + "), scores, 0)",
-                           largest(scores, top));
+    const Term logits = trace.given("router_logits[experts]", router_logits);
+    const Term outputs = trace.given("expert_outputs[experts, d_model]", expert_outputs);
+    const Term shared = trace.given("shared_output[d_model]", shared_output);
+    const Term scores = trace("scores[experts]", softmax(logits));
+    Term weights = trace("chosen_scores[experts]",
+                         "where(top_k(scores, " + std::to_string(top) + "), scores, 0)",
+                         largest(scores, top));
     if (is_normalized)
-        weights = trace("normalized[experts]", "chosen_scores / sum(chosen_scores)",
-                        Vector(weights / sum_all(weights)));
-    trace.alias("weights", is_normalized ? "normalized" : "chosen_scores");
-    const Vector routed = trace("routed[d_model]", "weights @ expert_outputs",
-                                matmul(weights, expert_outputs));
-    std::ignore = trace("output[d_model]", "routed + shared_output",
-                        Vector(routed + shared_output));
+        weights = trace("normalized[experts]", weights / sum_all(weights));
+    weights = trace.alias("weights", weights);
+    const Term routed = trace("routed[d_model]", matmul(weights, outputs));
+    std::ignore = trace("output[d_model]", routed + shared);
     exercise.expect({"my_mixture",
                      {{"router_logits", router_logits},
                       {"expert_outputs", expert_outputs},

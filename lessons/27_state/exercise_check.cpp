@@ -4,8 +4,8 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/reference/ops/matmul.hpp"
 #include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <tuple>
 
@@ -18,20 +18,14 @@ void expect_step(Exercise& exercise, const Matrix& previous_state, const Vector&
 {
     Recorder run;
     const Trace trace(run);
-    std::ignore = trace("previous_state[d_k, d_v]", "", previous_state);
-    std::ignore = trace("key[d_k]", "", key);
-    std::ignore = trace("value[d_v]", "", value);
-    std::ignore = trace("beta", "", beta);
-    std::ignore = trace("decay", "", decay);
-    const Matrix decayed = trace("decayed[d_k, d_v]", "decay * previous_state",
-                                 Matrix(decay * previous_state));
-    const Vector recalled = trace("recalled[d_v]", "key @ decayed", matmul(key, decayed));
-    const Vector delta = trace("delta[d_v]", "beta * (value - recalled)",
-                               Vector(beta * (value - recalled)));
-    Matrix state = decayed;
-    for (std::size_t i = 0; i < key.size(); ++i)
-        xt::row(state, i) += key(i) * delta;
-    std::ignore = trace("state[d_k, d_v]", "decayed + outer(key, delta)", state);
+    const Term previous = trace.given("previous_state[d_k, d_v]", previous_state);
+    const Term asked = trace.given("key[d_k]", key);
+    const Term wanted = trace.given("value[d_v]", value);
+    const Term written = trace.given("beta", beta), kept = trace.given("decay", decay);
+    const Term decayed = trace("decayed[d_k, d_v]", kept * previous);
+    const Term recalled = trace("recalled[d_v]", matmul(asked, decayed));
+    const Term delta = trace("delta[d_v]", written * (wanted - recalled));
+    std::ignore = trace("state[d_k, d_v]", decayed + outer(asked, delta));
     exercise.expect({"my_delta_step",
                      {{"previous_state", previous_state},
                       {"key", key},
