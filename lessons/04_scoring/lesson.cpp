@@ -11,7 +11,6 @@
 #include "attn/reference/attention/bilinear.hpp"
 #include "attn/reference/attention/cost.hpp"
 #include "attn/reference/attention/dot_product.hpp"
-#include "attn/reference/ops/matmul.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -10,20 +10,13 @@
 #include "attn/reference/attention/dot_product.hpp"
 #include "attn/reference/layers/multi_head.hpp"
 
-#include <algorithm>
 #include <numeric>
 
 using namespace attn;
 
 namespace {
 
-/// The last row first.
-Integers backwards(std::size_t count)
-{
-    Integers order(Integers::shape_type{count});
-    std::iota(order.rbegin(), order.rend(), 0);
-    return order;
-}
+Integers backwards(std::size_t count);
 
 void teach(Lesson& lesson)
 {
@@ -94,6 +87,14 @@ void teach(Lesson& lesson)
     //! [heads]
     lesson.expect_equal("one head with identity matrices gives the same context",
                         by_heads, aligned.context);
+}
+
+/// The last row first.
+Integers backwards(std::size_t count)
+{
+    Integers order(Integers::shape_type{count});
+    std::iota(order.rbegin(), order.rend(), 0);
+    return order;
 }
 
 } // namespace

@@ -13,7 +13,6 @@
 #include "attn/reference/ops/concat.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 using namespace attn;
