@@ -38,7 +38,7 @@ void teach(Lesson& lesson)
     // included.
     lesson.heading("2. One query, three keys, three values");
     //! [query]
-    const Term first_input = trace("first_input[d_model]", attn::row(inputs, 0));
+    const Term first_input = trace("first_input[d_model]", row(inputs, 0));
     const Term query = trace("query[d_k]", matmul(first_input, query_weights));
     //! [query]
     //! [keys]
@@ -96,8 +96,8 @@ void teach(Lesson& lesson)
     lesson.heading("8. The same in one call");
     const auto attention = dot_product_attention(in_front(query), keys, values);
     lesson.expect_equal("dot_product_attention gives the same weights", weights,
-                        attn::row(attention.weights, 0));
-    lesson.expect_equal("and the same output", output, attn::row(attention.context, 0));
+                        row(attention.weights, 0));
+    lesson.expect_equal("and the same output", output, row(attention.context, 0));
 }
 
 } // namespace

@@ -56,8 +56,8 @@ void teach(Lesson& lesson)
     // vector.
     const Trace pair = trace.scope("pair");
     //! [pair]
-    const Term query = pair("query[d_q]", attn::row(queries, 0));
-    const Term key = pair("key[d_k]", attn::row(keys, 0));
+    const Term query = pair("query[d_q]", row(queries, 0));
+    const Term key = pair("key[d_k]", row(keys, 0));
     const Term query_part = pair("query_part[d_hidden]", matmul(query, query_weights));
     const Term key_part = pair("key_part[d_hidden]", matmul(key, key_weights));
     const Term hidden = pair("hidden[d_hidden]", tanh(query_part + key_part));

@@ -77,7 +77,7 @@ void teach(Lesson& lesson)
     lesson.heading("6. Causal: no query attends to a later key");
     const Trace alone = trace.scope("causal_only");
     //! [causal]
-    const Term sentence = alone("tokens[n, d]", attn::row(tokens, 0));
+    const Term sentence = alone("tokens[n, d]", row(tokens, 0));
     const Mask causal = causal_mask(n, n, Causal::bottom_right, alone);
     const Term compared = alone("scaled[n, m]", matmul(sentence, transpose(sentence)) /
                                                     sqrt(size_along(sentence, 1)));

@@ -152,7 +152,7 @@ Head head_by_hand(const Trace& trace, const Heads& heads)
     const auto n = static_cast<double>(heads.keys.shape(1));
     std::ignore = trace.given("positions[n]", *wholes(arange(number(n, trace))));
     const auto first = [&](const Tensor3& all, std::string_view name) {
-        return attn::row(named(all, name, trace), 0);
+        return row(named(all, name, trace), 0);
     };
     return {*trace("queries[n, d_k]", first(heads.queries, "queries")),
             *trace("keys[n, d_k]", first(heads.keys, "keys")),

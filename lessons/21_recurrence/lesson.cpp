@@ -217,7 +217,7 @@ Vector moved(const Trace& trace, const Tensor3& sequences)
 {
     const Term output = named(sequences, "output", trace);
     return *trace("moved[n]",
-                  max_along(abs(attn::row(output, 1) - attn::row(output, 0)), 1));
+                  max_along(abs(row(output, 1) - row(output, 0)), 1));
 }
 //! [moved]
 
@@ -360,7 +360,7 @@ void attend_to_encoder(const Trace& trace, const Matrix& x, std::size_t d_hidden
             additive_attention(*query, states, states, alignment, {}, attention).context,
             "context", attention);
         const Term joined =
-            step("x[d_in]", concat(std::vector{row(words, i), attn::row(context, 0)}, 0));
+            step("x[d_in]", concat(std::vector{row(words, i), row(context, 0)}, 0));
         state = recorded(gru_cell(*joined, *previous, decoder, {}, step), "hidden", step);
         //! [bahdanau]
     }

@@ -175,7 +175,7 @@ std::int64_t rank_of_form(const Trace& trace, const Term<Matrix>& form)
         const Trace trace_of_step = trace.scope("step", step);
         //! [rank]
         const auto [i, j] = pivot_of(rest);
-        const Term products = outer(column_of(rest, j), attn::row(rest, i));
+        const Term products = outer(column_of(rest, j), row(rest, i));
         rest =
             trace_of_step("rest[d_model, d_model]", rest - products / entry(rest, i, j));
         //! [rank]
@@ -197,8 +197,8 @@ void compare_two_softmaxes(Lesson& lesson)
     const Term scores = two.given("scores[h, m]", Matrix{{0, 8, 0}, {0, 0, 8}});
     //! [two]
     const Term weights = two("weights[h, m]", softmax(scores));
-    const Term first = matmul(attn::row(weights, 0), columns(values, 0, 1));
-    const Term second = matmul(attn::row(weights, 1), columns(values, 1, 2));
+    const Term first = matmul(row(weights, 0), columns(values, 0, 1));
+    const Term second = matmul(row(weights, 1), columns(values, 1, 2));
     const Term apart = two("apart[d_v]", concat(std::vector{first, second}, 0));
     //! [two]
     //! [one]

@@ -210,7 +210,7 @@ void weigh_first(const Lesson& lesson, const Trace& echo, std::string_view scope
     const Term by_key = transpose(recorded<Matrix>(
         lesson, "echo." + std::string(scope) + ".layers.0.self_attn.head.0.weights"));
     const Trace inside = echo.scope(scope);
-    std::ignore = inside("on_first[n]", attn::row(by_key, 0));
+    std::ignore = inside("on_first[n]", row(by_key, 0));
 }
 
 /// The largest change of a probability, for each token.

@@ -18,7 +18,7 @@ Term<Vector> largest(const Term<Vector>& scores, std::size_t top)
 {
     const Term all = in_front(scores); // top_k takes rows
     const Term kept = where(top_k(all, top), all, 0);
-    return attn::row(kept, 0);
+    return row(kept, 0);
 }
 
 void expect_mixture(Exercise& exercise, const Vector& router_logits,

@@ -146,6 +146,18 @@ T number_by_number(const T& x, const Function& function)
 double larger_of(double a, double b) { return a > b || std::isnan(a) ? a : b; }
 double smaller_of(double a, double b) { return a < b || std::isnan(a) ? a : b; }
 
+/// A reduction of all numbers: of each row first, then of what the rows gave.
+template <class Function>
+double folded(const double* numbers, const Shape& shape, std::size_t axis, double start, const Function& step)
+{
+    double so_far = start;
+    const std::size_t each = element_count({shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end()});
+    for (std::size_t i = 0; i < shape[axis]; ++i)
+        so_far = step(so_far,
+                      axis + 1 == shape.size() ? numbers[i] : folded(numbers + i * each, shape, axis + 1, start, step));
+    return so_far;
+}
+
 /// A reduction along an axis, whose numbers are taken from the first on.
 template <class Result, class T, class Function, class Last>
 Result reduced(const T& x, int axis, bool keeps, double start, const Function& step, const Last& last)
@@ -332,7 +344,7 @@ Term<Truths<T>> top_k(Term<T> scores, std::size_t k)
     template <class T>                                                                                                 \
     Term<double> word##_all(const Term<T>& x)                                                                          \
     {                                                                                                                  \
-        const double all = std::accumulate(x->begin(), x->end(), start, step);                                         \
+        const double all = folded(x->data(), shape_of(*x), 0, start, step);                                            \
         [[maybe_unused]] const auto count = static_cast<double>(x.size());                                             \
         return {double(last), call_of(#word, {x.wording()})};                                                          \
     }                                                                                                                  \
@@ -366,7 +378,7 @@ Term<double> size_along(const Term<T>& x, int axis)
 }
 
 template <class T>
-Term<Fewer<T>> row(const Term<T>& x, std::size_t i)
+Term<Fewer<T>> row_at(const Term<T>& x, std::size_t i)
 {
     const Shape shape = shape_of(*x);
     expect_entries(shape, i, i + 1);
@@ -660,7 +672,7 @@ ATTN_WITH_MASKS(ATTN_LOGICAL, HeadMask)
     ATTN_REDUCED(T, mean) ATTN_REDUCED(T, max) ATTN_REDUCED(T, min) template Term<T> softmax(Term<T>);                 \
     template Term<T> softmax(Term<T>, int);                                                                            \
     template Term<double> size_along(const Term<T>&, int);                                                             \
-    template Term<Fewer<T>> row(const Term<T>&, std::size_t);                                                          \
+    template Term<Fewer<T>> row_at(const Term<T>&, std::size_t);                                                       \
     template Term<T> slice(const Term<T>&, std::size_t, std::size_t);                                                  \
     template Term<T> concat(const std::vector<Term<T>>&, int);                                                         \
     template Term<T> repeat(Term<T>, std::size_t, int);                                                                \

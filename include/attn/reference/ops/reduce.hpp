@@ -8,7 +8,7 @@ namespace attn {
 
 /// @name Reducers: sums, means and maxima
 ///
-/// The only home of xtensor's reducers. Each returns a container, never an expression: `x - xt::amax(x, {1},
+/// Each returns a container, never an expression: `x - xt::amax(x, {1},
 /// xt::keep_dims)` reads out of bounds and is silently wrong (see docs/xtensor_pitfalls.md). Their names are none of
 /// xtensor's, so that argument-dependent lookup can't pick `xt::sum` where `attn::sum` was meant.
 /// @{

@@ -186,7 +186,13 @@ Term<double> size_along(const Term<T>& x, int axis);
 
 /// One entry of the first axis: inputs[0].
 template <class T>
-Term<Fewer<T>> row(const Term<T>& x, std::size_t i);
+Term<Fewer<T>> row_at(const Term<T>& x, std::size_t i);
+/// The same; a template in i, or else xtensor's row() would fit a literal as well.
+template <class T>
+Term<Fewer<T>> row(Term<T> x, std::integral auto i)
+{
+    return row_at(x, static_cast<std::size_t>(i));
+}
 /// Entries of the first axis from begin up to, not including, end: scores[0:2].
 template <class T>
 Term<T> slice(const Term<T>& x, std::size_t begin, std::size_t end);
