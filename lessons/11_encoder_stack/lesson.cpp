@@ -11,6 +11,9 @@
 #include "attn/reference/layers/encoder.hpp"
 #include "attn/reference/ops/random.hpp"
 
+#include <tuple>
+#include <utility>
+
 using namespace attn;
 
 namespace {
@@ -24,8 +27,8 @@ EncoderLayerWeights random_layer(RandomNumbers& numbers, const Sizes& sizes);
 void change_padding(Lesson& lesson, const Tensor3& x, const Integers& lengths,
                     const EncoderWeights& weights, const EncoderOptions& masked,
                     const Tensor3& output);
-void count_base(Lesson& lesson, const Trace& trace);
-void count_gpt2(Lesson& lesson, const Trace& trace);
+void count_base(Lesson& lesson, const Trace& parameters);
+void count_gpt2(Lesson& lesson, const Trace& parameters);
 
 void teach(Lesson& lesson)
 {
@@ -134,76 +137,65 @@ struct ModelSizes {
     std::int64_t layers, d, d_ff, vocabulary;
 };
 
-/// Records the sizes, and the parameters of the parts that every model has.
-class Parameters {
-public:
-    Parameters(Trace trace, const ModelSizes& sizes) : trace_(std::move(trace))
-    {
-        const auto [layers, d, d_ff, vocabulary] = sizes;
-        step("layers", "", layers);
-        step("d", "", d);
-        step("d_ff", "", d_ff);
-        step("vocabulary", "", vocabulary);
-        //! [count]
-        attention = step("attention", "4 * (d ** 2 + d)", 4 * (d * d + d));
-        feed_forward =
-            step("feed_forward", "2 * d * d_ff + d_ff + d", 2 * d * d_ff + d_ff + d);
-        norm = step("norm", "2 * d", 2 * d);
-        table = step("table", "vocabulary * d", vocabulary * d);
-        //! [count]
-    }
-
-    std::int64_t step(std::string_view name, std::string_view formula,
-                      std::int64_t value) const
-    {
-        return trace_(name, formula, value);
-    }
-
+/// The parameters of the parts that every model has.
+struct Parts {
     std::int64_t attention, feed_forward, norm, table;
-
-private:
-    Trace trace_;
 };
+
+Parts count_parts(const Trace& trace, const ModelSizes& sizes)
+{
+    const auto [layers, d, d_ff, vocabulary] = sizes;
+    for (const auto& [name, size] : {std::pair{"layers", layers},
+                                     {"d", d},
+                                     {"d_ff", d_ff},
+                                     {"vocabulary", vocabulary}})
+        std::ignore = trace(name, "", size);
+    //! [count]
+    return {trace("attention", "4 * (d ** 2 + d)", 4 * (d * d + d)),
+            trace("feed_forward", "2 * d * d_ff + d_ff + d", 2 * d * d_ff + d_ff + d),
+            trace("norm", "2 * d", 2 * d),
+            trace("table", "vocabulary * d", vocabulary * d)};
+    //! [count]
+}
 
 /// The Transformer of Vaswani et al. 2017, base model. One table of words is used three
 /// times.
-void count_base(Lesson& lesson, const Trace& trace)
+void count_base(Lesson& lesson, const Trace& parameters)
 {
     const ModelSizes sizes{6, 512, 2048, 37000};
-    const Parameters part(trace.scope("base"), sizes);
+    const Trace trace = parameters.scope("base");
+    const auto [attention, feed_forward, norm, table] = count_parts(trace, sizes);
     //! [base]
     const std::int64_t encoder_layer =
-        part.step("encoder_layer", "attention + feed_forward + 2 * norm",
-                  part.attention + part.feed_forward + 2 * part.norm);
+        trace("encoder_layer", "attention + feed_forward + 2 * norm",
+              attention + feed_forward + 2 * norm);
     const std::int64_t decoder_layer =
-        part.step("decoder_layer", "2 * attention + feed_forward + 3 * norm",
-                  2 * part.attention + part.feed_forward + 3 * part.norm);
+        trace("decoder_layer", "2 * attention + feed_forward + 3 * norm",
+              2 * attention + feed_forward + 3 * norm);
     //! [base]
     const std::int64_t encoder =
-        part.step("encoder", "layers * encoder_layer", sizes.layers * encoder_layer);
+        trace("encoder", "layers * encoder_layer", sizes.layers * encoder_layer);
     const std::int64_t decoder =
-        part.step("decoder", "layers * decoder_layer", sizes.layers * decoder_layer);
+        trace("decoder", "layers * decoder_layer", sizes.layers * decoder_layer);
     const std::int64_t total =
-        part.step("total", "encoder + decoder + table", encoder + decoder + part.table);
+        trace("total", "encoder + decoder + table", encoder + decoder + table);
     lesson.say("The base Transformer has " + std::to_string(total) + " parameters.");
 }
 
 /// GPT-2 small: twelve pre-norm layers, a norm after the last, learned positions, the
 /// table of words used twice.
-void count_gpt2(Lesson& lesson, const Trace& trace)
+void count_gpt2(Lesson& lesson, const Trace& parameters)
 {
     const ModelSizes sizes{12, 768, 3072, 50257};
-    const Parameters part(trace.scope("gpt2"), sizes);
-    const std::int64_t context = part.step("context", "", 1024);
-    const std::int64_t positions =
-        part.step("positions", "context * d", context * sizes.d);
+    const Trace trace = parameters.scope("gpt2");
+    const auto [attention, feed_forward, norm, table] = count_parts(trace, sizes);
+    const std::int64_t context = trace("context", "", std::int64_t{1024});
+    const std::int64_t positions = trace("positions", "context * d", context * sizes.d);
     //! [gpt2]
-    const std::int64_t layer =
-        part.step("layer", "attention + feed_forward + 2 * norm",
-                  part.attention + part.feed_forward + 2 * part.norm);
-    const std::int64_t total =
-        part.step("total", "layers * layer + norm + table + positions",
-                  sizes.layers * layer + part.norm + part.table + positions);
+    const std::int64_t layer = trace("layer", "attention + feed_forward + 2 * norm",
+                                     attention + feed_forward + 2 * norm);
+    const std::int64_t total = trace("total", "layers * layer + norm + table + positions",
+                                     sizes.layers * layer + norm + table + positions);
     //! [gpt2]
     lesson.say("GPT-2 small has " + std::to_string(total) + " parameters.");
 }

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 using namespace attn;
 
@@ -107,12 +109,11 @@ std::int64_t sum_of(const Integers& numbers)
 void count(Lesson& lesson, const DecoderSizes& sizes, std::size_t tokens)
 {
     const Trace cost = lesson.trace().scope("cost");
-    const auto number = [&](std::string_view step, std::string_view formula,
-                            std::int64_t value) { return cost(step, formula, value); };
-    number("layers", "", static_cast<std::int64_t>(sizes.layers));
-    number("d", "", static_cast<std::int64_t>(sizes.d_model));
-    number("d_ff", "", static_cast<std::int64_t>(sizes.d_ff));
-    number("m", "", static_cast<std::int64_t>(sizes.m));
+    for (const auto& [name, size] : {std::pair{"layers", sizes.layers},
+                                     {"d", sizes.d_model},
+                                     {"d_ff", sizes.d_ff},
+                                     {"m", sizes.m}})
+        std::ignore = cost(name, "", static_cast<std::int64_t>(size));
     Integers k(Integers::shape_type{tokens});
     std::iota(k.begin(), k.end(), 1);
     k = cost("k[n]", "arange(" + std::to_string(tokens) + ") + 1", k);
@@ -131,12 +132,12 @@ void count(Lesson& lesson, const DecoderSizes& sizes, std::size_t tokens)
     one = cost("one[n]", "layers * (6 * d ** 2 + 2 * k * d + 2 * m * d + 2 * d * d_ff)",
                one);
     const std::int64_t memory =
-        number("memory", "layers * 2 * m * d ** 2",
-               static_cast<std::int64_t>(decoder_cache_multiplications(sizes)));
-    const double without =
-        static_cast<double>(number("without_cache", "sum(all)", sum_of(all)));
-    const double with = static_cast<double>(
-        number("with_cache", "memory + sum(one)", memory + sum_of(one)));
+        cost("memory", "layers * 2 * m * d ** 2",
+             static_cast<std::int64_t>(decoder_cache_multiplications(sizes)));
+    const auto without =
+        static_cast<double>(cost("without_cache", "sum(all)", sum_of(all)));
+    const auto with = static_cast<double>(
+        cost("with_cache", "memory + sum(one)", memory + sum_of(one)));
     const double ratio = cost("ratio", "without_cache / with_cache", without / with);
     lesson.table({"multiplications of the decoder: without a cache", "with", "ratio"},
                  {{without, with, ratio}});
