@@ -1,22 +1,14 @@
 #pragma once
 
 #include "attn/core/array.hpp"
-#include "attn/core/trace.hpp"
+#include "attn/core/recording.hpp"
 
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 /// Arrays by name, in order.
 using Golden = std::vector<std::pair<std::string, attn::Array>>;
-
-/// A function of the library on inputs whose every step PyTorch computed.
-struct GoldenCase {
-    std::string name;                            ///< "encoder_layer.pre.gelu.batch.both"
-    Golden steps;                                ///< what it has to give, inputs first
-    std::function<void(const attn::Trace&)> run; ///< does it
-};
 
 /// A golden that PyTorch and NumPy made: tests/golden/NAME.npz.
 Golden read_golden(const std::string& name);

@@ -2,6 +2,8 @@
 #include "runs.hpp"
 #include "test.hpp"
 
+#include "attn/reference/ops/softmax.hpp"
+
 using namespace attn;
 using namespace attn::diff;
 using namespace attn::files;

@@ -35,7 +35,7 @@ T empty(const Shape& shape)
     if constexpr (std::is_arithmetic_v<T>) {
         return T();
     } else {
-        typename T::shape_type sizes;
+        typename T::shape_type sizes{};
         std::ranges::copy(shape, sizes.begin());
         return T(sizes);
     }
