@@ -45,8 +45,8 @@ void teach(Lesson& lesson)
          feature_counts(std::min(queries.shape(1), keys.shape(1)))) {
         const Trace first = trace.scope("d_k", d_k);
         //! [scores]
-        const Term q = first("queries[n, d_k]", columns(queries, 0, d_k));
-        const Term k = first("keys[m, d_k]", columns(keys, 0, d_k));
+        const Term q = first("queries[n, d_k]", matrix_columns(queries, 0, d_k));
+        const Term k = first("keys[m, d_k]", matrix_columns(keys, 0, d_k));
         const Term scores = first("scores[n, m]", matmul(q, transpose(k)));
         const Term mean = first("mean", mean_all(scores));
         //! [scores]

@@ -118,7 +118,7 @@ Term<Matrix> attend_as(std::size_t head, const Trace& trace, const Term<Matrix>&
     //! [share]
     const auto share = [&](const Term<Matrix>& packed) {
         const std::size_t width = packed.shape(1) / heads;
-        return columns(packed, head * width, (head + 1) * width);
+        return matrix_columns(packed, head * width, (head + 1) * width);
     };
     const Term query_weights = trace("query_weights[d_model, d_k]", share(weights.query));
     const Term key_weights = trace("key_weights[d_model, d_k]", share(weights.key));

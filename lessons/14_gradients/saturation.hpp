@@ -49,7 +49,7 @@ inline void saturate(Lesson& lesson)
         const Trace trace = random.scope("d_k", d_k);
         const Trace unscaled = trace.scope("unscaled"), scaled = trace.scope("scaled");
         const Term scores =
-            matmul(columns(queries, 0, d_k), transpose(columns(keys, 0, d_k)));
+            matmul(matrix_columns(queries, 0, d_k), transpose(matrix_columns(keys, 0, d_k)));
         const Term d = number(static_cast<double>(d_k), trace);
         const auto [mean, stuck] = reach_scores(unscaled, scores, arriving);
         const auto [scaled_mean, scaled_stuck] =

@@ -134,7 +134,7 @@ Given given_weights(Lesson& lesson)
 Term<Matrix> of_head(const Term<Matrix>& packed, std::size_t head)
 {
     const std::size_t width = packed.shape(1) / heads;
-    return columns(packed, head * width, (head + 1) * width);
+    return matrix_columns(packed, head * width, (head + 1) * width);
 }
 
 /// The first number that is about as large as the largest.
@@ -147,15 +147,6 @@ std::pair<std::size_t, std::size_t> pivot_of(const Term<Matrix>& x)
                 return {i, j};
     return {0, 0};
 }
-
-/// One column of a matrix: x[:, 2].
-Term<Vector> column_of(const Term<Matrix>& x, std::size_t j)
-{
-    const Term by_column = transpose(x);
-    return {*row(by_column, j),
-            with_suffix(x.wording(), "[:, " + std::to_string(j) + "]")};
-}
-
 /// A number as a vector of one.
 Term<Vector> of_one(const Term<double>& x)
 {
@@ -175,7 +166,7 @@ std::int64_t rank_of_form(const Trace& trace, const Term<Matrix>& form)
         const Trace trace_of_step = trace.scope("step", step);
         //! [rank]
         const auto [i, j] = pivot_of(rest);
-        const Term products = outer(column_of(rest, j), row(rest, i));
+        const Term products = outer(matrix_column(rest, j), row(rest, i));
         rest =
             trace_of_step("rest[d_model, d_model]", rest - products / entry(rest, i, j));
         //! [rank]
@@ -197,8 +188,8 @@ void compare_two_softmaxes(Lesson& lesson)
     const Term scores = two.given("scores[h, m]", Matrix{{0, 8, 0}, {0, 0, 8}});
     //! [two]
     const Term weights = two("weights[h, m]", softmax(scores));
-    const Term first = matmul(row(weights, 0), columns(values, 0, 1));
-    const Term second = matmul(row(weights, 1), columns(values, 1, 2));
+    const Term first = matmul(row(weights, 0), matrix_columns(values, 0, 1));
+    const Term second = matmul(row(weights, 1), matrix_columns(values, 1, 2));
     const Term apart = two("apart[d_v]", concat(std::vector{first, second}, 0));
     //! [two]
     //! [one]

@@ -87,7 +87,7 @@ void count_published(Lesson& lesson)
 Term<Matrix> mean_of_heads(const Term<Matrix>& own)
 {
     const std::size_t width = own.shape(1) / heads;
-    return (columns(own, 0, width) + columns(own, width, 2 * width)) / 2;
+    return (matrix_columns(own, 0, width) + matrix_columns(own, width, 2 * width)) / 2;
 }
 
 /// Both heads with keys and values of their own, and with shared ones.
@@ -176,7 +176,7 @@ void rotate_latents(Lesson& lesson)
     const Trace& trace = lesson.trace();
     const Term latent = recorded<Matrix>(lesson, "absorbed.latent_norm.output"),
                up = recorded<Matrix>(lesson, "absorbed.head.0.key_weights"),
-               own = columns(recorded<Matrix>(lesson, "absorbed.query"), 0, up.shape(1));
+               own = matrix_columns(recorded<Matrix>(lesson, "absorbed.query"), 0, up.shape(1));
 
     const Trace right = trace.scope("rotated");
     const Term queries = right("queries[n, d_n]", own);

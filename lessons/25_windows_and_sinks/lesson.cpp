@@ -207,10 +207,10 @@ void change_first(Lesson& lesson, const SmallModel& model, const Integers& ids,
 /// The weight that each token of a run puts on the first.
 void weigh_first(const Lesson& lesson, const Trace& echo, std::string_view scope)
 {
-    const Term by_key = transpose(recorded<Matrix>(
-        lesson, "echo." + std::string(scope) + ".layers.0.self_attn.head.0.weights"));
+    const Term weights = recorded<Matrix>(
+        lesson, "echo." + std::string(scope) + ".layers.0.self_attn.head.0.weights");
     const Trace inside = echo.scope(scope);
-    std::ignore = inside("on_first[n]", row(by_key, 0));
+    std::ignore = inside("on_first[n]", matrix_column(weights, 0));
 }
 
 /// The largest change of a probability, for each token.

@@ -420,6 +420,18 @@ Term<T> columns(const Term<T>& x, std::size_t begin, std::size_t end)
     return {columns(*x, begin, end), with_suffix(x.wording(), range_of(begin, end))};
 }
 
+Term<Matrix> matrix_columns(const Term<Matrix>& x, std::size_t begin, std::size_t end)
+{
+    return {columns(*x, begin, end),
+            with_suffix(x.wording(), "[:, " + std::to_string(begin) + ":" + std::to_string(end) + "]")};
+}
+
+Term<Vector> matrix_column(const Term<Matrix>& x, std::size_t column)
+{
+    return {filled<Vector>({x.shape(0)}, columns(*x, column, column + 1)),
+            with_suffix(x.wording(), "[:, " + std::to_string(column) + "]")};
+}
+
 template <class T>
 Term<T> every_second(const Term<T>& x, std::size_t begin, std::size_t end)
 {

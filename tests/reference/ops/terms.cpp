@@ -89,6 +89,8 @@ Recording every_operation()
     (void)step(take_rows(a, ids));
     (void)step(slice(v, 1, 3));
     (void)step(columns(a, 1, 3));
+    (void)step(matrix_columns(a, 1, 3));
+    (void)step(matrix_column(a, 1));
     (void)step(every_second(x, 0, 3));
     (void)step(every_second(x, 1, 2));
     (void)step(rows(a, 1, 2));

@@ -204,6 +204,10 @@ Term<double> entry(const Term<Matrix>& x, std::size_t row, std::size_t column);
 /// Each token's features from begin up to, not including, end: x[..., 0:2].
 template <class T>
 Term<T> columns(const Term<T>& x, std::size_t begin, std::size_t end);
+/// The same of a matrix, as one writes it: x[:, 0:2].
+Term<Matrix> matrix_columns(const Term<Matrix>& x, std::size_t begin, std::size_t end);
+/// One column of a matrix: x[:, 0].
+Term<Vector> matrix_column(const Term<Matrix>& x, std::size_t column);
 /// Every second of them: x[..., 1:8:2], or x[..., 1::2] to the last.
 template <class T>
 Term<T> every_second(const Term<T>& x, std::size_t begin, std::size_t end);
