@@ -48,8 +48,8 @@ inline void saturate(Lesson& lesson)
     for (std::size_t d_k = 1; d_k <= features; d_k *= 4) {
         const Trace trace = random.scope("d_k", d_k);
         const Trace unscaled = trace.scope("unscaled"), scaled = trace.scope("scaled");
-        const Term scores =
-            matmul(matrix_columns(queries, 0, d_k), transpose(matrix_columns(keys, 0, d_k)));
+        const Term scores = matmul(matrix_columns(queries, 0, d_k),
+                                   transpose(matrix_columns(keys, 0, d_k)));
         const Term d = number(static_cast<double>(d_k), trace);
         const auto [mean, stuck] = reach_scores(unscaled, scores, arriving);
         const auto [scaled_mean, scaled_stuck] =

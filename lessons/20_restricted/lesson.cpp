@@ -172,6 +172,7 @@ std::vector<double> reach_of(const Trace& trace, const Term<Mask>& mask,
     std::vector<double> counts;
     for (std::size_t layer = 1; layer <= 3; ++layer) {
         const Trace scope = trace.scope("layer", layer);
+        const WholeNumbers whole(scope);
         //! [reach]
         const auto attend = [&](const Term<Matrix>& x) {
             const Term scaled = matmul(x, transpose(x)) / sqrt(size_along(tokens, -1));
@@ -179,13 +180,10 @@ std::vector<double> reach_of(const Trace& trace, const Term<Mask>& mask,
         };
         before = scope("before[n, d]", attend(before));
         after = scope("after[n, d]", attend(after));
-        const Term change = max_along(abs(after - before), 1);
-        const std::int64_t reached =
-            scope("reached", "sum(where(" + scope.say(change.wording()) + " > 0, 1, 0))",
-                  std::int64_t{
-                      std::ranges::count_if(*change, [](double by) { return by > 0; })});
+        const Term change = max_along(abs(after - before), 1, keepdims);
+        const Term reached = whole("reached", sum_all(ones(change > 0)));
         //! [reach]
-        counts.push_back(static_cast<double>(reached));
+        counts.push_back(*reached);
     }
     return counts;
 }
@@ -195,12 +193,8 @@ void show_reach(Lesson& lesson, const Term<Matrix>& tokens)
     const Trace reach = lesson.trace().scope("reach");
     const Term position =
         arange(number(static_cast<double>(tokens.shape(0)), lesson.trace()));
-    Matrix first_changed = *tokens;
-    xt::row(first_changed, 0) += 1.0;
-    const Term changed =
-        reach("changed[n, d]",
-              "tokens + where(" + reach.say(position.wording()) + " == 0, 1, 0)[:, None]",
-              Term(std::move(first_changed)));
+    const Term first = ones(each_row(position) == 0);
+    const Term changed = reach("changed[n, d]", tokens + first);
 
     const Term apart = abs(each_row(position) - position);
     const Term near = apart <= 1, far = floor(apart / 3) * 3 == apart;

@@ -213,11 +213,10 @@ MultiHeadWeights random_head(RandomNumbers& numbers, std::size_t d)
 
 //! [moved]
 /// How far each token's output moves between the two sequences of a batch.
-Vector moved(const Trace& trace, const Tensor3& sequences)
+Term<Vector> moved(const Trace& trace, const Tensor3& sequences)
 {
     const Term output = named(sequences, "output", trace);
-    return *trace("moved[n]",
-                  max_along(abs(row(output, 1) - row(output, 0)), 1));
+    return trace("moved[n]", max_along(abs(row(output, 1) - row(output, 0)), 1));
 }
 //! [moved]
 
@@ -233,49 +232,45 @@ void change_first_token(Lesson& lesson, const Term<Matrix>& x, RandomNumbers& nu
 
     const Trace recurrence = trace.scope("recurrence", {{"x", "pair"}});
     const RecurrentWeights weights{{{.forward = random_cell(numbers, d, d, 3)}}};
-    const Vector by_state = moved(recurrence, gru(*pair, weights, {}, recurrence).output);
+    const Term by_state = moved(recurrence, gru(*pair, weights, {}, recurrence).output);
 
     const Trace convolutions = trace.scope("convolution");
-    std::vector<double> arrived; // at the last token, per depth
+    std::vector<Term<Vector>> arrived; // at the last token, per depth
     Tensor3 tokens = *pair;
-    std::string from = "pair", parts;
+    std::string from = "pair";
     for (std::size_t depth = 1; depth < std::max<std::size_t>(n, 2); ++depth) {
-        const std::string path = "convolution.layer." + std::to_string(depth);
         //! [by_convolution]
         const Trace layer = convolutions.scope("layer", depth, {{"x", from}});
         tokens = convolution(tokens, {numbers.matrix(3 * d, d)}, {}, layer);
-        arrived.push_back(moved(layer, tokens)(last));
+        arrived.push_back(slice(moved(layer, tokens), last, n));
         //! [by_convolution]
-        from = path + ".output";
-        parts += path + ".moved[-1:], ";
+        from = "convolution.layer." + std::to_string(depth) + ".output";
     }
 
     //! [by_attention]
     const Trace attention = trace.scope("attention", {{"x", "pair"}});
     const MultiHeadWeights head = random_head(numbers, d);
-    const Vector at_once =
+    const Term at_once =
         moved(attention, multi_head_attention(*pair, head, {}, attention).output);
     //! [by_attention]
 
     // Between the first token and the last: states that carry the change, or layers until
     // it arrives.
     const Trace path = trace.scope("path");
-    const std::int64_t states = path(
-        "recurrence", "sum(where(recurrence.moved > 0, 1, 0))",
-        std::int64_t{std::ranges::count_if(by_state, [](double by) { return by > 0; })});
-    const std::int64_t layers =
-        path("convolution", "1 + sum(where(concat(" + parts + "axis=0) == 0, 1, 0))",
-             std::int64_t{1 + std::ranges::count(arrived, 0.0)});
-    const std::int64_t attentions =
-        path("attention", "1 + sum(where(attention.moved[-1:] == 0, 1, 0))",
-             std::int64_t{at_once(last) == 0 ? 2 : 1});
+    const WholeNumbers whole(path);
+    const auto unchanged = [](const Term<Vector>& by) {
+        return sum_all(ones(in_front(by) == 0));
+    };
+    const Term states = whole("recurrence", sum_all(ones(in_front(by_state) > 0)));
+    const Term layers = whole("convolution", 1 + unchanged(concat(arrived, 0)));
+    const Term attentions = whole("attention", 1 + unchanged(slice(at_once, last, n)));
     if (!lesson.is_example())
         return;
     lesson.expect("recurrence: the change passes through the state of every token",
-                  std::cmp_equal(states, last + 1));
+                  *states == static_cast<double>(n));
     lesson.expect("convolution: the change moves on by one token per layer",
-                  std::cmp_equal(layers, last));
-    lesson.expect("attention: the change arrives in one layer", attentions == 1);
+                  *layers == static_cast<double>(last));
+    lesson.expect("attention: the change arrives in one layer", *attentions == 1);
 }
 
 /// Longest chain of matrix products that need each other, by the formulas of a run's

@@ -11,7 +11,6 @@
 #include "attn/core/shape.hpp"
 #include "attn/reference/layers/talking_heads.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 using namespace attn;
@@ -39,7 +38,7 @@ struct Head {
 // The helpers of teach(), which stand below it in this order.
 Given given_weights(Lesson& lesson);
 Term<Matrix> of_head(const Term<Matrix>& packed, std::size_t head);
-std::int64_t rank_of_form(const Trace& trace, const Term<Matrix>& form);
+double rank_of_form(const Trace& trace, const Term<Matrix>& form);
 void compare_two_softmaxes(Lesson& lesson);
 void join_value_maps(Lesson& lesson, const Term<Matrix>& inputs, const Given& given,
                      const std::vector<Head>& each);
@@ -73,9 +72,8 @@ void teach(Lesson& lesson)
         lesson.expect_equal("the form gives the scores of queries and keys", scores,
                             matmul(matmul(inputs, query_weights),
                                    transpose(matmul(inputs, key_weights))));
-        lesson.expect(
-            "its rank is at most d_k",
-            std::cmp_less_equal(rank_of_form(trace, form), query_weights.shape(1)));
+        lesson.expect("its rank is at most d_k",
+                      rank_of_form(trace, form) <= *size_along(query_weights, 1));
     }
 
     lesson.heading("3. The sum of both forms has a higher rank than each of them");
@@ -155,7 +153,7 @@ Term<Vector> of_one(const Term<double>& x)
 
 /// The rank of a form: how many outer products have to be subtracted until every number
 /// is zero.
-std::int64_t rank_of_form(const Trace& trace, const Term<Matrix>& form)
+double rank_of_form(const Trace& trace, const Term<Matrix>& form)
 {
     Term rest = form;
     std::vector<Term<Vector>> largest;
@@ -172,10 +170,8 @@ std::int64_t rank_of_form(const Trace& trace, const Term<Matrix>& form)
         //! [rank]
     }
     const Term pivots = trace("pivots[steps]", concat(largest, 0));
-    const double least = 1e-9 * (*pivots)(0);
-    return trace("rank", "sum(where(pivots > 1e-9 * pivots[0], 1, 0))",
-                 std::int64_t{std::ranges::count_if(
-                     *pivots, [least](double pivot) { return pivot > least; })});
+    const Term least = 1e-9 * slice(pivots, 0, 1);
+    return *WholeNumbers(trace)("rank", sum_all(ones(in_front(pivots) > least)));
 }
 
 // ---------------------------------------------------------------------- 4. two softmaxes

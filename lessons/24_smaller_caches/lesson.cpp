@@ -176,7 +176,8 @@ void rotate_latents(Lesson& lesson)
     const Trace& trace = lesson.trace();
     const Term latent = recorded<Matrix>(lesson, "absorbed.latent_norm.output"),
                up = recorded<Matrix>(lesson, "absorbed.head.0.key_weights"),
-               own = matrix_columns(recorded<Matrix>(lesson, "absorbed.query"), 0, up.shape(1));
+               own = matrix_columns(recorded<Matrix>(lesson, "absorbed.query"), 0,
+                                    up.shape(1));
 
     const Trace right = trace.scope("rotated");
     const Term queries = right("queries[n, d_n]", own);

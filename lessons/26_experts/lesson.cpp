@@ -153,8 +153,8 @@ void mix(Lesson& lesson, const Routing& routing)
     Term<Matrix> sum;
     for (std::size_t e = 0; e < experts; ++e) {
         const std::string expert = balanced + "expert." + std::to_string(e);
-        const Term part =
-            matrix_columns(weights, e, e + 1) * recorded<Matrix>(lesson, expert + ".output");
+        const Term part = matrix_columns(weights, e, e + 1) *
+                          recorded<Matrix>(lesson, expert + ".output");
         sum = e == 0 ? part : sum + part;
     }
     const Term mixed = trace("mixed[n, d_model]", sum);
