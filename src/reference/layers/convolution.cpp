@@ -77,6 +77,9 @@ T convolution(const T& tokens, const ConvolutionWeights& weights, const Convolut
     });
     const Term x = trace.input("x[(b,) n, d_in]", Term(tokens));
     const Term kernel = trace.input("kernel[d_window, d_out]", Term(weights.kernel));
+    std::optional<Term<Vector>> bias;
+    if (weights.bias)
+        bias = trace.input("bias[d_out]", Term(*weights.bias));
 
     // Lay the neighbours of each token side by side; beyond the ends there are zeros.
     const std::size_t margin = width / 2;
@@ -88,8 +91,7 @@ T convolution(const T& tokens, const ConvolutionWeights& weights, const Convolut
 
     // Map each window, all by the same matrix.
     const Term product = matmul(windows, kernel);
-    return T(trace("output[(b,) n, d_out]",
-                   weights.bias ? product + trace.input("bias[d_out]", Term(*weights.bias)) : product));
+    return T(trace("output[(b,) n, d_out]", bias ? product + *bias : product));
 }
 
 #define ATTN_INSTANTIATE(T) template decltype(convolution<T>) convolution<T>;
