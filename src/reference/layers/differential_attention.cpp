@@ -5,10 +5,9 @@
 namespace attn {
 namespace {
 
-constexpr std::string_view function = "differential_attention";
-
 template <Sequence T>
-void expect_fit(const Sources<T>& from, const DifferentialAttentionWeights& weights, std::size_t heads)
+void expect_fit(std::string_view function, const Sources<T>& from, const DifferentialAttentionWeights& weights,
+                std::size_t heads)
 {
     const auto& [maps, q1, k1, q2, k2, norm] = weights;
     expect_projectable(function, from, maps);
@@ -71,7 +70,8 @@ template <Sequence T>
 MultiHeadOf<T> differential_attention(const T& x, const DifferentialAttentionWeights& learned,
                                       const DifferentialAttentionOptions& options, const Trace& caller)
 {
-    expect_fit(Sources<T>(x), learned, options.heads);
+    constexpr std::string_view function = "differential_attention";
+    expect_fit(function, Sources<T>(x), learned, options.heads);
     const Trace trace = caller.module(function, [&] { return describe(options); });
     const NamedSources from = name_sources(Sources<T>(x), trace);
     const std::size_t n = x.shape(token_axis<T>), heads = options.heads;
