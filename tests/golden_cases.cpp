@@ -99,6 +99,7 @@ TEST_CASE("attn run gives every step of every golden case, and the gradients of 
         {"latent_attention", 32},
         {"gated_attention", 4},
         {"gated_delta_net", 16},
+        {"differential_attention", 9},
         {"recurrent", 24}, // 10 of nn.GRU, 10 of nn.LSTM, 4 with the reset gate before the product
         {"llama", 20},
     }));

@@ -27,6 +27,7 @@
 #include "attn/reference/layers/convolution.hpp"
 #include "attn/reference/layers/decoder.hpp"
 #include "attn/reference/layers/decoder_cache.hpp"
+#include "attn/reference/layers/differential_attention.hpp"
 #include "attn/reference/layers/embedding.hpp"
 #include "attn/reference/layers/encoder.hpp"
 #include "attn/reference/layers/experts.hpp"

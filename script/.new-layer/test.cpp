@@ -4,6 +4,7 @@
 #include "step_tables.hpp"
 #include "test.hpp"
 
+#include "attn/core/shape.hpp"
 #include "attn/formula/gradient.hpp"
 
 using namespace attn;
@@ -37,9 +38,16 @@ TEST_CASE("the steps of new_layer() follow from their formulas, and its gradient
     }
 }
 
+TEST_CASE("new_layer() refuses what doesn't fit, in words", "[layers][new_layer]")
+{
+    const Matrix x{{1, 2}, {3, 4}};
+    CHECK_THROWS_AS(new_layer(x, {{1, 2, 3}}), ShapeError);
+    CHECK_THROWS_WITH(new_layer(x, {{1, 2, 3}}), ContainsSubstring("x (2, 2) and gain (3,) must agree in d_model"));
+}
+
 TEST_CASE("new_layer() gives the numbers of its paper", "[layers][new_layer]")
 {
-    FAIL("write the equations of new_layer() in src/reference/layers/new_layer.cpp, its steps in the table of the "
-         "header, "
+    FAIL("write the equations of new_layer() in src/reference/layers/new_layer.cpp, "
+         "its steps in the table of the header, "
          "and here what a small example has to give, computed by hand or by PyTorch");
 }

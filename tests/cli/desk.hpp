@@ -178,6 +178,14 @@ inline TalkingHeadsWeights talking_heads_of_four()
     return {heads_of_four(), numbers.matrix(2, 3), numbers.matrix(3, 2)};
 }
 
+/// Two heads, each of two maps of one feature, and of two features of values.
+inline DifferentialAttentionWeights differential_heads_of_four()
+{
+    Numbers numbers(22);
+    return {heads_of_four(),   numbers.vector(1), numbers.vector(1),
+            numbers.vector(1), numbers.vector(1), {numbers.vector(2)}};
+}
+
 inline Matrix tokens() { return Numbers(4).matrix(3, 4); }
 inline Tensor3 batch() { return Numbers(5).tensor3(2, 3, 4); }
 inline Matrix memory_tokens() { return Numbers(14).matrix(5, 4); }
@@ -302,6 +310,7 @@ inline std::vector<Example> examples()
             {"transformer", heads, source_and_target(), files::state_dict(whole_of(2))},
             {"restricted-attention", words_of("--radius 1 --stride 4"), queries_keys_values(9, 9), {}},
             {"talking-heads-attention", {}, x, files::state_dict(talking_heads_of_four())},
+            {"differential-attention", heads, x, files::state_dict(differential_heads_of_four())},
             {"gpt", heads, {{"ids", {{3}, {2, 0, 1}}}}, files::state_dict(small_gpt())},
             {"gru", {}, x, files::state_dict(random_recurrent(numbers, 4, 3, 3, 2, true))},
             {"lstm", {}, x, files::state_dict(random_recurrent(numbers, 4, 3, 4))},

@@ -255,6 +255,7 @@ TEST_CASE("defaults of attn run, spelled out, change nothing", "[cli][run]")
         {"transformer", layer + "--layers 2"},
         {"restricted-attention", "--radius 1 --stride 4 --scale 0.5"}, // the root of 4 features
         {"talking-heads-attention", "--scale 0.7071067811865475"},
+        {"differential-attention", "--lambda-init 0.2 --scale 1 --epsilon 1e-5"}, // the root of 1 feature
         {"gru", "--reset after"},
         {"gpt", "--activation relu --epsilon 1e-5"},
         {"llama", "--rotary-layout halves --rotary-base 10000 --epsilon 1e-5"},

@@ -64,6 +64,7 @@ GOLDENS = {
     "latent_attention": "latent_attention.cases",
     "gated_attention": "gated_attention.cases",
     "gated_delta_net": "gated_delta_net.cases",
+    "differential_attention": "differential_attention.cases",
     "sinks": "sinks.cases",
     "small_model": "small_model.small_model",
     "training": "training.training",

@@ -248,7 +248,7 @@ TEST_CASE("every edit of every pitfall is about a step of some module", "[pitfal
         recordings.push_back(rotation(one.right, nullptr));
     for (const GoldenCase& one :
          module_cases({"attention", "layers", "decoder", "sinks", "experts", "latent_attention", "gated_attention",
-                       "gated_delta_net", "recurrent", "llama", "onnx_attention"})) {
+                       "gated_delta_net", "differential_attention", "recurrent", "llama", "onnx_attention"})) {
         Recorder recorder;
         one.run(Trace(recorder));
         recordings.push_back(recorder.recording());
@@ -323,6 +323,13 @@ TEST_CASE("every mistake of gated attention and of the gated DeltaNet is found b
              {"gate_activation", "head_gate_missing", "head_gate_raw", "norm_gain_without_one", "qk_norm_all_heads"});
     find_all(module_cases({"gated_delta_net"}),
              {"delta_error_before_decay", "delta_write_keys", "delta_chunk_mask", "delta_query_scale", "state_lost"});
+}
+
+TEST_CASE("heads that are not normalised are found by the golden of differential attention, at their step",
+          "[pitfalls][differential_attention][golden]")
+{
+    CHECK(kills_among(find_pitfall("differential_norm_missing"), module_cases({"differential_attention"}))
+              .killed.size() == 6);
 }
 
 TEST_CASE("a sink that is left out is found by the golden of attention with sinks, at its step",

@@ -19,6 +19,7 @@ namespace attn::cli {
     MODULE(transformer)                                                                                                \
     MODULE(restricted_attention)                                                                                       \
     MODULE(talking_heads_attention)                                                                                    \
+    MODULE(differential_attention)                                                                                     \
     MODULE(gpt)                                                                                                        \
     MODULE(gru)                                                                                                        \
     MODULE(lstm)                                                                                                       \

@@ -120,6 +120,20 @@ Term<T> of_head(const Term<T>& packed, std::size_t head, std::size_t heads)
     return columns_of(packed.shape(feature_axis<T>), head, heads).of(packed);
 }
 
+/// Compares the queries of one head with its keys.
+/// @param trace  the head's scope: queries, keys, scores, scaled
+template <Sequence T>
+Term<T> scaled_scores(const PackedHeads<T>& packed, std::size_t head, std::size_t heads, std::optional<double> scale,
+                      const Trace& trace)
+{
+    const Term queries = trace("queries[(b,) n, d_k]", of_head(packed.query, head, heads));
+    const Term keys = trace("keys[(b,) m, d_k]", of_head(packed.key, head, heads));
+    const Term scores = trace("scores[(b,) n, m]", matmul(queries, transpose(keys)));
+    return trace(
+        "scaled[(b,) n, m]", [&] { return scale_formula(scale); },
+        scores * scale_factor(scale, keys.shape(feature_axis<T>)));
+}
+
 /// The names of the scopes in which queries or keys are prepared.
 struct PlacedSteps {
     std::string_view norm;   ///< "query_norm"

@@ -33,24 +33,6 @@ StepOptions describe(const TalkingHeadsWeights& weights, const TalkingHeadsOptio
             {"scale", describe_scale(options.scale)}};
 }
 
-/// Scaled scores of each head.
-template <Sequence T>
-std::vector<Term<T>> compare(const PackedHeads<T>& packed, std::size_t heads, const TalkingHeadsOptions& options,
-                             const Trace& trace)
-{
-    const double scale = scale_factor(options.scale, packed.query.shape(feature_axis<T>) / heads);
-    const auto scaling = [&] { return scale_formula(options.scale); };
-    std::vector<Term<T>> result;
-    for (std::size_t i = 0; i < heads; ++i) {
-        const Trace head = trace.scope("head", i);
-        const Term queries = head("queries[(b,) n, d_k]", of_head(packed.query, i, heads));
-        const Term keys = head("keys[(b,) m, d_k]", of_head(packed.key, i, heads));
-        const Term scores = head("scores[(b,) n, m]", matmul(queries, transpose(keys)));
-        result.push_back(head("scaled[(b,) n, m]", scaling, scores * scale));
-    }
-    return result;
-}
-
 /// Each head in its proportion, summed.
 template <Sequence T>
 Term<T> mix(const std::vector<Term<T>>& heads, const Term<Matrix>& mixture, std::size_t into)
@@ -98,8 +80,9 @@ MultiHeadOf<T> talking_heads_attention(const T& x, const TalkingHeadsWeights& le
     const auto mask = join_masks(n, n, {.given = options.mask, .causal = options.causal}, trace);
 
     // Mix the scores of all heads before each softmax.
-    const auto scaled = compare(packed, key_heads, options, trace);
-    std::vector<Term<Value<T>>> weights, mixed_weights, contexts;
+    std::vector<Term<Value<T>>> scaled, weights, mixed_weights, contexts;
+    for (std::size_t i = 0; i < key_heads; ++i)
+        scaled.push_back(scaled_scores(packed, i, key_heads, options.scale, trace.scope("head", i)));
     for (std::size_t i = 0; i < heads; ++i)
         weights.push_back(weigh(scaled, score_mixture, i, mask, trace));
 

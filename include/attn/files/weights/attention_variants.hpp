@@ -2,6 +2,7 @@
 
 #include "attn/files/weights/visit.hpp"
 #include "attn/reference/attention/additive.hpp"
+#include "attn/reference/layers/differential_attention.hpp"
 #include "attn/reference/layers/talking_heads.hpp"
 #include "attn/reference/models/keras_attention.hpp"
 
@@ -23,6 +24,21 @@ void visit(Either<TalkingHeadsWeights> auto& w, const std::string& prefix, auto&
 }
 template <>
 inline constexpr std::string_view module_name<TalkingHeadsWeights> = "a talking-heads attention";
+
+/// those of nn.MultiheadAttention; lambda_q1, lambda_k1, lambda_q2, lambda_k2 (d_k); subln.weight (d_v): the names of the paper's
+/// own program
+void visit(Either<DifferentialAttentionWeights> auto& w, const std::string& prefix, auto&& f)
+{
+    auto& [maps, q1, k1, q2, k2, norm] = w;
+    visit(maps, prefix, f);
+    f(WeightTensor{prefix + "lambda_q1", {"d_k"}}, q1);
+    f(WeightTensor{prefix + "lambda_k1", {"d_k"}}, k1);
+    f(WeightTensor{prefix + "lambda_q2", {"d_k"}}, q2);
+    f(WeightTensor{prefix + "lambda_k2", {"d_k"}}, k2);
+    visit(norm, prefix + "subln.", f, "d_v");
+}
+template <>
+inline constexpr std::string_view module_name<DifferentialAttentionWeights> = "a differential attention";
 
 /// query_weights (d_q, d_hidden), key_weights (d_k, d_hidden), score_weights (d_hidden)
 void visit(Either<AdditiveWeights> auto& w, const std::string& prefix, auto&& f)
