@@ -71,7 +71,8 @@ void check(Exercise& exercise)
                           {{1, 2, 3}, {1, 2, 3}});
     RandomNumbers numbers(14);
     expect_score_gradient(exercise, numbers.matrix(3, 4, 4), numbers.matrix(3, 4));
-    expect_key_gradient(exercise, {{1, -1, 2}}, {{1, 2, 3, 4}}); // no count is 2, the root
+    expect_key_gradient(exercise, {{1, -1, 2}},
+                        {{1, 2, 3, 4}}); // no count is 2, the root
     expect_key_gradient(exercise, numbers.matrix(3, 4), numbers.matrix(3, 2));
 }
 
