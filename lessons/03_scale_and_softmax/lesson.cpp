@@ -8,7 +8,6 @@
 
 #include "../lesson.hpp"
 
-#include "attn/reference/ops/reduce.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -96,8 +95,7 @@ std::vector<std::size_t> feature_counts(std::size_t all)
 /// The mean of the squared distances from the mean.
 Term<double> variance_of(const Term<Matrix>& x)
 {
-    // The library adds the rows up first, and a term does not: the last bits differ.
-    return {variance_all(*x), mean_all(square(x - mean_all(x))).wording()};
+    return mean_all(square(x - mean_all(x)));
 }
 
 /// The largest weight of each query is 1 where the query takes one key only. The slope,

@@ -10,7 +10,6 @@
 #include "attn/reference/layers/activation.hpp"
 #include "attn/reference/layers/feed_forward.hpp"
 #include "attn/reference/layers/layer_norm.hpp"
-#include "attn/reference/ops/reduce.hpp"
 
 #include <cmath>
 
@@ -223,8 +222,7 @@ void stack_blocks(Lesson& lesson, const Term<Matrix>& x, const Network& network)
     const Trace bares = lesson.trace().scope("bare"),
                 posts = lesson.trace().scope("post"), pres = lesson.trace().scope("pre");
     const auto size = [](const Trace& trace, const Matrix& output) {
-        return trace("size", "sqrt(mean(output ** 2))",
-                     std::sqrt(mean_all(Matrix(output * output))));
+        return *trace("size", sqrt(mean_all(square(named(output, "output", trace)))));
     };
     Term bare = x, post = x, pre = x;
     std::vector<std::vector<double>> rows;
