@@ -8,7 +8,6 @@
 
 #include "../lesson.hpp"
 
-
 #include <algorithm>
 #include <cmath>
 

@@ -532,6 +532,18 @@ TEST_CASE("attn diff is undecided where only inputs were compared, and says so",
                    ContainsSubstring("mine.npz: undecided: 2 compared"));
 }
 
+TEST_CASE("attn diff says where a dump has not the reference's result", "[cli][diff]")
+{
+    DiffDesk desk;
+    CHECK_THAT(desk.compared().output, !ContainsSubstring("was not among what was compared"));
+    CHECK(Json::parse(desk.compared({"--json"}).output)["compared"]["missing_result"].is_null());
+    desk.arrays = {{"scores", desk.arrays["scores"]}};
+    const Ended ended = desk.compared();
+    CHECK(ended.code == 0); // of what was asked for, all is the same
+    CHECK_THAT(ended.output, ContainsSubstring("the result, output, was not among what was compared"));
+    CHECK(Json::parse(desk.compared({"--json"}).output)["compared"]["missing_result"] == "output");
+}
+
 TEST_CASE("attn diff is undecided where what a recorded call returned was not compared, and names it", "[cli][diff]")
 {
     OwnProgram mine;

@@ -151,3 +151,8 @@ function tex(part, format) {
 function shapeText(shape) {
     return shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
 }
+
+// What a reader typed, as a message has room for it.
+function quotedText(text, longest = 40) {
+    return JSON.stringify(text.length > longest ? `${text.slice(0, longest)}…` : text);
+}

@@ -4,11 +4,6 @@
 
 const namedNumbers = new Map([["true", 1], ["false", 0], ["nan", NaN], ["inf", Infinity], ["+inf", Infinity], ["-inf", -Infinity]]);
 
-// What a reader typed, as a message has room for it.
-function quotedText(text, longest = 40) {
-    return JSON.stringify(text.length > longest ? `${text.slice(0, longest)}…` : text);
-}
-
 // One number of a cell: "1.5", "-2e-3", "inf", "true".
 function readNumber(text, type) {
     const word = text.trim().replace("−", "-").toLowerCase();

@@ -67,8 +67,8 @@ TEST_CASE("the gradients of the trace of all ranks are those of the equations", 
                 continue;
             const Array seed{{b, h, whole.n, d_v}, {whole.grad_context.begin(), whole.grad_context.end()}};
             const Recording gradients = formula::gradients(all, {.of = "context", .seed = seed});
-            check(gradients, layout, "queries", [&](auto b, auto head) { return whole.grad_queries(b, head); });
-            check(gradients, layout, "keys", [&](auto b, auto group) { return whole.grad_keys(b, group); });
-            check(gradients, layout, "values", [&](auto b, auto group) { return whole.grad_values(b, group); });
+            check(gradients, layout, "queries", [&](auto of, auto head) { return whole.grad_queries(of, head); });
+            check(gradients, layout, "keys", [&](auto of, auto group) { return whole.grad_keys(of, group); });
+            check(gradients, layout, "values", [&](auto of, auto group) { return whole.grad_values(of, group); });
         }
 }

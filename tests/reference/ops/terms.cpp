@@ -66,7 +66,7 @@ Recording every_operation()
     (void)step(minimum(maximum(a, 0.0), b));
     const Term less = step(a < b);
     const Term more = step(a >= 0.0);
-    (void)step((a <= b) & more | (0.0 > a));
+    (void)step(((a <= b) & more) | (0.0 > a));
     (void)step(a == 4.0);
     (void)step(where(less, a, minus_infinity));
     (void)step(where(less, a, v));
