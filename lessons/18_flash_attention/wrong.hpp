@@ -47,7 +47,7 @@ inline void mask_first_tile(const Trace& trace, const Term<Vector>& given,
     const Term sum = trace("sum", sum_all(exp(first - largest)));
     const Term guarded =
         trace("guarded", "sum(where(largest == -inf, 0, exp(" + scores + " - largest)))",
-              *largest == -INFINITY ? number(0, trace) : sum);
+              *largest == -INFINITY ? number(0, trace) : sum_all(exp(first - largest)));
     //! [masked]
     const auto after_second = [&](const Term<double>& before) {
         const Term m = max_all(second);

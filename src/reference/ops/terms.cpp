@@ -1,9 +1,8 @@
 #include "attn/reference/ops/terms.hpp"
 
-#include "attn/core/shape.hpp"
+#include "any_rank.hpp"
+
 #include "attn/reference/ops/activation.hpp"
-#include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/reduce.hpp"
 #include "attn/reference/ops/softmax.hpp"
 #include "attn/reference/ops/top_k.hpp"
 
@@ -11,65 +10,10 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
-#include <span>
-#include <stdexcept>
 #include <string>
 
 namespace attn {
 namespace {
-
-// ------------------------------------------------------------------------------------------------- numbers in any shape
-
-template <class T>
-auto* data_of(T& x)
-{
-    if constexpr (std::is_arithmetic_v<std::remove_const_t<T>>)
-        return &x;
-    else
-        return x.data();
-}
-
-template <class T>
-T empty(const Shape& shape)
-{
-    if constexpr (std::is_arithmetic_v<T>) {
-        return T();
-    } else {
-        typename T::shape_type sizes{};
-        std::ranges::copy(shape, sizes.begin());
-        return T(sizes);
-    }
-}
-
-template <class T, class Numbers>
-T filled(const Shape& shape, const Numbers& numbers)
-{
-    T result = empty<T>(shape);
-    std::copy_n(numbers.begin(), numbers.size(), data_of(result));
-    return result;
-}
-
-/// The axis from the front, of one that can be counted from the back.
-std::size_t counted(int axis, std::size_t axes)
-{
-    const int from_front = axis < 0 ? axis + static_cast<int>(axes) : axis;
-    if (from_front < 0 || from_front >= static_cast<int>(axes))
-        throw ShapeError("there is no axis " + std::to_string(axis) + " of " + std::to_string(axes));
-    return static_cast<std::size_t>(from_front);
-}
-
-std::string axis_text(int axis) { return "axis=" + std::to_string(axis); }
-
-/// A shape seen from one of its axes.
-struct Along {
-    std::size_t before = 1, size = 1, after = 1;
-
-    Along(const Shape& shape, std::size_t axis) : size(shape[axis])
-    {
-        for (std::size_t i = 0; i < shape.size(); ++i)
-            (i < axis ? before : i > axis ? after : size) *= i == axis ? 1 : shape[i];
-    }
-};
 
 Shape broadcast_shape(const Shape& left, const Shape& right)
 {
@@ -112,7 +56,7 @@ Result elementwise(const Function& function, const T&... of)
 {
     Shape shape;
     ((shape = broadcast_shape(shape, shape_of(of))), ...);
-    auto result = empty<Result>(shape);
+    auto result = unwritten<Result>(shape);
     const auto row_by_row = [&](const auto&... operand) {
         const std::size_t row = shape.empty() ? 1 : shape.back(), size = element_count(shape);
         Shape at(shape.size(), 0);
@@ -169,7 +113,7 @@ Result reduced(const T& x, int axis, bool keeps, double start, const Function& s
         shape[at] = 1;
     else
         shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(at));
-    auto result = empty<Result>(shape);
+    auto result = unwritten<Result>(shape);
     for (std::size_t i = 0; i < seen.before; ++i)
         for (std::size_t k = 0; k < seen.after; ++k) {
             double so_far = start;
@@ -178,29 +122,6 @@ Result reduced(const T& x, int axis, bool keeps, double start, const Function& s
             data_of(result)[i * seen.after + k] = last(so_far, static_cast<double>(seen.size));
         }
     return result;
-}
-
-Matrix rows_between(const Matrix& x, std::size_t begin, std::size_t end)
-{
-    return xt::view(x, xt::range(begin, end), xt::all());
-}
-
-Tensor3 rows_between(const Tensor3& x, std::size_t begin, std::size_t end)
-{
-    return xt::view(x, xt::all(), xt::range(begin, end), xt::all());
-}
-
-/// "[..., 0:2]", with more axes after it: ", :"
-std::string range_of(std::size_t begin, std::size_t end, std::string_view more = {})
-{
-    return "[..., " + std::to_string(begin) + ":" + std::to_string(end) + std::string(more) + "]";
-}
-
-void expect_entries(const Shape& shape, std::size_t begin, std::size_t end)
-{
-    if (begin > end || end > shape.front())
-        throw ShapeError("there are no entries " + std::to_string(begin) + ":" + std::to_string(end) + " in " +
-                         to_string(shape));
 }
 
 } // namespace
@@ -368,255 +289,6 @@ ATTN_REDUCER(max, minus_infinity, larger_of, all)
 ATTN_REDUCER(min, -minus_infinity, smaller_of, all)
 #undef ATTN_REDUCER
 
-// ----------------------------------------------------------------------------------------------------- in another order
-
-template <class T>
-Term<double> size_along(const Term<T>& x, int axis)
-{
-    return {static_cast<double>(x.shape(counted(axis, rank_of<T>))),
-            with_suffix(x.wording(), ".shape[" + std::to_string(axis) + "]")};
-}
-
-template <class T>
-Term<Fewer<T>> row_at(const Term<T>& x, std::size_t i)
-{
-    const Shape shape = shape_of(*x);
-    expect_entries(shape, i, i + 1);
-    const Shape rest(shape.begin() + 1, shape.end());
-    return {filled<Fewer<T>>(rest, std::span(x->data() + i * element_count(rest), element_count(rest))),
-            with_suffix(x.wording(), "[" + std::to_string(i) + "]")};
-}
-
-template <class T>
-Term<T> slice(const Term<T>& x, std::size_t begin, std::size_t end)
-{
-    Shape shape = shape_of(*x);
-    expect_entries(shape, begin, end);
-    const std::size_t each = element_count({shape.begin() + 1, shape.end()});
-    shape.front() = end - begin;
-    return {filled<T>(shape, std::span(x->data() + begin * each, element_count(shape))),
-            with_suffix(x.wording(), "[" + std::to_string(begin) + ":" + std::to_string(end) + "]")};
-}
-
-Term<Matrix> take_rows(const Term<Matrix>& table, const Term<Integers>& ids)
-{
-    return {take_rows(*table, *ids), with_index(table.wording(), ids.wording())};
-}
-
-Term<Tensor3> take_rows(const Term<Matrix>& table, const Term<IntegerMatrix>& ids)
-{
-    return {take_rows(*table, *ids), with_index(table.wording(), ids.wording())};
-}
-
-Term<double> entry(const Term<Matrix>& x, std::size_t row, std::size_t column)
-{
-    return {double((*x)(row, column)),
-            with_suffix(x.wording(), "[" + std::to_string(row) + ", " + std::to_string(column) + "]")};
-}
-
-template <class T>
-Term<T> columns(const Term<T>& x, std::size_t begin, std::size_t end)
-{
-    return {columns(*x, begin, end), with_suffix(x.wording(), range_of(begin, end))};
-}
-
-Term<Matrix> matrix_columns(const Term<Matrix>& x, std::size_t begin, std::size_t end)
-{
-    return {columns(*x, begin, end),
-            with_suffix(x.wording(), "[:, " + std::to_string(begin) + ":" + std::to_string(end) + "]")};
-}
-
-Term<Vector> matrix_column(const Term<Matrix>& x, std::size_t column)
-{
-    return {filled<Vector>({x.shape(0)}, columns(*x, column, column + 1)),
-            with_suffix(x.wording(), "[:, " + std::to_string(column) + "]")};
-}
-
-template <class T>
-Term<T> every_second(const Term<T>& x, std::size_t begin, std::size_t end)
-{
-    const std::string from = begin == 0 && end == x.shape(rank_of<T> - 1) ? "" : std::to_string(begin);
-    const std::string to = end == x.shape(rank_of<T> - 1) ? "" : std::to_string(end);
-    Shape shape = shape_of(*x);
-    const std::size_t width = std::exchange(shape.back(), (end - begin + 1) / 2);
-    T taken = empty<T>(shape);
-    for (std::size_t i = 0; i < taken.size(); ++i)
-        taken.data()[i] = x->data()[i / shape.back() * width + begin + 2 * (i % shape.back())];
-    return {std::move(taken), with_suffix(x.wording(), "[..., " + from + ":" + to + ":2]")};
-}
-
-template <class T>
-Term<T> rows(const Term<T>& x, std::size_t begin, std::size_t end)
-{
-    return {rows_between(*x, begin, end), with_suffix(x.wording(), range_of(begin, end, ", :"))};
-}
-
-template <class T>
-Term<T> part(const Term<T>& x, std::size_t begin, std::size_t end, std::size_t feature)
-{
-    const std::string column = ", " + std::to_string(feature) + ":" + std::to_string(feature + 1);
-    return {rows_between(columns(*x, feature, feature + 1), begin, end),
-            with_suffix(x.wording(), range_of(begin, end, column))};
-}
-
-namespace {
-
-/// The same numbers with one more axis, of one entry.
-template <class T>
-RealsOf<rank_of<T> + 1> with_axis(const T& x, std::size_t axis)
-{
-    Shape shape = shape_of(x);
-    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
-    return filled<RealsOf<rank_of<T> + 1>>(shape, std::span(data_of(x), element_count(shape)));
-}
-
-} // namespace
-
-template <class T>
-Term<RealsOf<rank_of<T> + 1>> column(const Term<T>& numbers)
-{
-    return {with_axis(*numbers, rank_of<T>), with_suffix(numbers.wording(), "[..., None]")};
-}
-
-Term<Matrix> each_row(const Term<Vector>& numbers)
-{
-    return {with_axis(*numbers, 1), with_suffix(numbers.wording(), "[:, None]")};
-}
-
-template <class T>
-Term<RealsOf<rank_of<T> + 1>> in_front(const Term<T>& x)
-{
-    return {with_axis(*x, 0), with_suffix(x.wording(), rank_of<T> == 1 ? "[None, :]" : "[None, ...]")};
-}
-
-template <class T>
-Term<T> concat(const std::vector<Term<T>>& parts, int axis)
-{
-    const std::size_t at = counted(axis, rank_of<T>);
-    Shape shape = shape_of(*parts.front());
-    shape[at] = 0;
-    std::vector<Wording> wordings;
-    for (const Term<T>& part : parts) {
-        Shape other = shape_of(*part);
-        const std::size_t more = std::exchange(other[at], shape[at]);
-        if (other != shape)
-            throw ShapeError("concat: " + to_string(shape_of(*part)) + " doesn't go on " +
-                             to_string(shape_of(*parts.front())) + " along axis " + std::to_string(at));
-        shape[at] += more;
-        wordings.push_back(part.wording());
-    }
-    T all = empty<T>(shape);
-    auto* to = data_of(all);
-    for (std::size_t i = 0; i < Along(shape, at).before; ++i)
-        for (const Term<T>& part : parts) {
-            const Along seen(shape_of(*part), at);
-            to = std::copy_n(part->data() + i * seen.size * seen.after, seen.size * seen.after, to);
-        }
-    return {std::move(all), call_of("concat", wordings, axis_text(axis))};
-}
-
-template <class T>
-Term<T> repeat(Term<T> x, std::size_t count, int axis)
-{
-    const std::size_t at = counted(axis, rank_of<T>);
-    const Along seen(shape_of(*x), at);
-    Shape shape = shape_of(*x);
-    shape[at] *= count;
-    T all = empty<T>(shape);
-    auto* to = data_of(all);
-    for (std::size_t i = 0; i < seen.before * seen.size; ++i)
-        for (std::size_t again = 0; again < count; ++again)
-            to = std::copy_n(x->data() + i * seen.after, seen.after, to);
-    return {std::move(all), call_of("repeat", {x.wording()}, std::to_string(count) + ", " + axis_text(axis))};
-}
-
-template <class T>
-Term<T> interleave(Term<T> a, Term<T> b)
-{
-    expect_agreement("interleave", "d", {"a", *a, rank_of<T> - 1}, {"b", *b, rank_of<T> - 1});
-    Shape shape = shape_of(*a);
-    shape.back() *= 2;
-    T all = empty<T>(shape);
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        all.data()[2 * i] = a->data()[i];
-        all.data()[2 * i + 1] = b->data()[i];
-    }
-    return {std::move(all), call_of("interleave", {a.wording(), b.wording()})};
-}
-
-template <class T>
-Term<T> pad(Term<T> x, std::size_t before, std::size_t after, int axis)
-{
-    const std::size_t at = counted(axis, rank_of<T>);
-    const Along seen(shape_of(*x), at);
-    Shape shape = shape_of(*x);
-    shape[at] += before + after;
-    T all = empty<T>(shape);
-    auto* to = data_of(all);
-    for (std::size_t i = 0; i < seen.before; ++i) {
-        to = std::fill_n(to, before * seen.after, 0.0);
-        to = std::copy_n(x->data() + i * seen.size * seen.after, seen.size * seen.after, to);
-        to = std::fill_n(to, after * seen.after, 0.0);
-    }
-    return {std::move(all), call_of("pad", {x.wording()},
-                                    std::to_string(before) + ", " + std::to_string(after) + ", " + axis_text(axis))};
-}
-
-Term<Matrix> scatter_add(const Term<Matrix>& rows, const Term<Integers>& ids, std::size_t count)
-{
-    expect_agreement("scatter_add", "n", {"rows", *rows, 0}, {"ids", *ids, 0});
-    Matrix sums = xt::zeros<double>({count, rows.shape(1)});
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-        const auto id = static_cast<std::size_t>((*ids)(i));
-        if (id >= count)
-            throw ShapeError("scatter_add: there is no row " + std::to_string((*ids)(i)) + " of " +
-                             std::to_string(count));
-        for (std::size_t j = 0; j < rows.shape(1); ++j)
-            sums(id, j) += (*rows)(i, j);
-    }
-    return {std::move(sums), call_of("scatter_add", {rows.wording(), ids.wording()}, std::to_string(count))};
-}
-
-template <class To, class From>
-Term<To> reshape(const Term<From>& x, const Shape& shape)
-{
-    if (shape.size() != rank_of<To> || element_count(shape) != x.size())
-        throw ShapeError("reshape: " + to_string(shape_of(*x)) + " can't become " + to_string(shape));
-    std::string sizes;
-    for (const std::size_t size : shape)
-        sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
-    return {filled<To>(shape, *x), call_of("reshape", {x.wording()}, sizes)};
-}
-
-template <class T>
-Term<T> permute(Term<T> x, const std::vector<std::size_t>& order)
-{
-    std::string axes;
-    for (const std::size_t axis : order)
-        axes += (axes.empty() ? "" : ", ") + std::to_string(axis);
-    return {from_array<T>(permuted(to_array(*x), order)), call_of("permute", {x.wording()}, axes)};
-}
-
-Term<Matrix> diag(Term<Vector> numbers)
-{
-    Matrix square = xt::zeros<double>({numbers.size(), numbers.size()});
-    for (std::size_t i = 0; i < numbers.size(); ++i)
-        square(i, i) = (*numbers)(i);
-    return {std::move(square), call_of("diag", {numbers.wording()})};
-}
-
-Term<Matrix> outer(Term<Vector> left, Term<Vector> right)
-{
-    return {outer(*left, *right), call_of("outer", {left.wording(), right.wording()})};
-}
-
-Term<Vector> arange(Term<double> count)
-{
-    Vector numbers(Vector::shape_type{static_cast<std::size_t>(*count)});
-    std::iota(numbers.begin(), numbers.end(), 0.0);
-    return {std::move(numbers), call_of("arange", {count.wording()})};
-}
-
 // -------------------------------------------------------------------------------------------- instantiated once, for all
 
 #define ATTN_TRUTHS(A, B)                                                                                              \
@@ -681,16 +353,11 @@ ATTN_WITH_MASKS(ATTN_LOGICAL, HeadMask)
 #define ATTN_TENSOR(T)                                                                                                 \
     ATTN_ANY(T)                                                                                                        \
     ATTN_REDUCED(T, sum)                                                                                               \
-    ATTN_REDUCED(T, mean) ATTN_REDUCED(T, max) ATTN_REDUCED(T, min) template Term<T> softmax(Term<T>);                 \
-    template Term<T> softmax(Term<T>, int);                                                                            \
-    template Term<double> size_along(const Term<T>&, int);                                                             \
-    template Term<Fewer<T>> row_at(const Term<T>&, std::size_t);                                                       \
-    template Term<T> slice(const Term<T>&, std::size_t, std::size_t);                                                  \
-    template Term<T> concat(const std::vector<Term<T>>&, int);                                                         \
-    template Term<T> repeat(Term<T>, std::size_t, int);                                                                \
-    template Term<T> interleave(Term<T>, Term<T>);                                                                     \
-    template Term<T> pad(Term<T>, std::size_t, std::size_t, int);                                                      \
-    template Term<T> permute(Term<T>, const std::vector<std::size_t>&);
+    ATTN_REDUCED(T, mean)                                                                                              \
+    ATTN_REDUCED(T, max)                                                                                               \
+    ATTN_REDUCED(T, min)                                                                                               \
+    template Term<T> softmax(Term<T>);                                                                                 \
+    template Term<T> softmax(Term<T>, int);
 ATTN_ANY(double)
 ATTN_TENSOR(Vector)
 ATTN_TENSOR(Matrix)
@@ -702,27 +369,12 @@ ATTN_TENSOR(Tensor4)
 
 #define ATTN_ROWS(T, Truth)                                                                                            \
     template Term<T> where(Term<Truth>, Term<T>, double);                                                              \
-    template Term<Truth> repeat(Term<Truth>, std::size_t, int);                                                        \
     template Term<Truth> top_k(Term<T>, std::size_t);                                                                  \
-    template Term<T> transpose(Term<T>);                                                                               \
-    template Term<T> columns(const Term<T>&, std::size_t, std::size_t);                                                \
-    template Term<T> every_second(const Term<T>&, std::size_t, std::size_t);                                           \
-    template Term<T> column(const Term<Fewer<T>>&);                                                                    \
-    template Term<T> in_front(const Term<Fewer<T>>&);                                                                  \
-    template Term<Matrix> reshape(const Term<T>&, const Shape&);                                                       \
-    template Term<Tensor3> reshape(const Term<T>&, const Shape&);                                                      \
-    template Term<Tensor4> reshape(const Term<T>&, const Shape&);
+    template Term<T> transpose(Term<T>);
 ATTN_ROWS(Matrix, Mask)
 ATTN_ROWS(Tensor3, BatchMask)
 ATTN_ROWS(Tensor4, HeadMask)
 #undef ATTN_ROWS
-
-#define ATTN_TOKENS(T)                                                                                                 \
-    template Term<T> rows(const Term<T>&, std::size_t, std::size_t);                                                   \
-    template Term<T> part(const Term<T>&, std::size_t, std::size_t, std::size_t);
-ATTN_TOKENS(Matrix)
-ATTN_TOKENS(Tensor3)
-#undef ATTN_TOKENS
 
 #define ATTN_PRODUCT(A, B) template auto matmul(const Term<A>&, const Term<B>&)->Term<decltype(matmul(A(), B()))>;
 ATTN_PRODUCT(Vector, Matrix)

@@ -245,6 +245,23 @@ TEST_CASE("terms whose shapes don't fit together are refused", "[terms][referenc
     const Term a(a_numbers), b(Matrix{{1, 2}, {3, 4}});
     CHECK_THROWS_WITH(a + b, ContainsSubstring("(2, 3) and (2, 2) can't be taken number by number"));
     CHECK_THROWS_AS(a * b, ShapeError);
+    CHECK_THROWS_AS(interleave(a, b), ShapeError);
+    CHECK_THROWS_AS(concat(std::vector{a, b}, 0), ShapeError);
+    CHECK_THROWS_AS(concat(std::vector<Term<Matrix>>{}, 0), std::logic_error);
+    CHECK_THROWS_AS(reshape<Matrix>(a, {4, 2}), ShapeError);
+    CHECK_THROWS_AS(sum_along(a, 2), ShapeError);
+}
+
+TEST_CASE("entries that a term does not have are refused", "[terms][reference]")
+{
+    const Term a(a_numbers);
+    CHECK_THROWS_WITH(row(a, 2), ContainsSubstring("no entries 2:3 along axis 0 of (2, 3)"));
+    CHECK_THROWS_AS(slice(a, 1, 3), ShapeError);
+    CHECK_THROWS_AS(rows(a, 1, 3), ShapeError);
+    CHECK_THROWS_AS(columns(a, 2, 4), ShapeError);
+    CHECK_THROWS_AS(matrix_column(a, 3), ShapeError);
+    CHECK_THROWS_AS(every_second(a, 0, 4), ShapeError);
+    CHECK_THROWS_AS(entry(a, 0, 3), ShapeError);
 }
 
 TEST_CASE("a term takes its storage back where it alone has it", "[terms][reference]")
