@@ -33,7 +33,7 @@ T unwritten(const Shape& shape)
 }
 
 template <class T, class Numbers>
-T filled(const Shape& shape, const Numbers& numbers)
+T in_shape(const Shape& shape, const Numbers& numbers)
 {
     T result = unwritten<T>(shape);
     std::copy_n(numbers.begin(), numbers.size(), data_of(result));

@@ -55,7 +55,7 @@ Term<Fewer<T>> row_at(const Term<T>& x, std::size_t i)
     const Shape shape = shape_of(*x);
     expect_entries(shape, 0, i, i + 1);
     const Shape rest(shape.begin() + 1, shape.end());
-    return {filled<Fewer<T>>(rest, std::span(x->data() + i * element_count(rest), element_count(rest))),
+    return {in_shape<Fewer<T>>(rest, std::span(x->data() + i * element_count(rest), element_count(rest))),
             with_suffix(x.wording(), "[" + std::to_string(i) + "]")};
 }
 
@@ -66,7 +66,7 @@ Term<T> slice(const Term<T>& x, std::size_t begin, std::size_t end)
     expect_entries(shape, 0, begin, end);
     const std::size_t each = element_count({shape.begin() + 1, shape.end()});
     shape.front() = end - begin;
-    return {filled<T>(shape, std::span(x->data() + begin * each, element_count(shape))),
+    return {in_shape<T>(shape, std::span(x->data() + begin * each, element_count(shape))),
             with_suffix(x.wording(), "[" + std::to_string(begin) + ":" + std::to_string(end) + "]")};
 }
 
@@ -102,7 +102,7 @@ Term<Matrix> matrix_columns(const Term<Matrix>& x, std::size_t begin, std::size_
 
 Term<Vector> matrix_column(const Term<Matrix>& x, std::size_t column)
 {
-    return {filled<Vector>({x.shape(0)}, columns(*x, column, column + 1)),
+    return {in_shape<Vector>({x.shape(0)}, columns(*x, column, column + 1)),
             with_suffix(x.wording(), "[:, " + std::to_string(column) + "]")};
 }
 
@@ -143,7 +143,7 @@ RealsOf<rank_of<T> + 1> with_axis(const T& x, std::size_t axis)
 {
     Shape shape = shape_of(x);
     shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
-    return filled<RealsOf<rank_of<T> + 1>>(shape, std::span(data_of(x), element_count(shape)));
+    return in_shape<RealsOf<rank_of<T> + 1>>(shape, std::span(data_of(x), element_count(shape)));
 }
 
 } // namespace
@@ -264,7 +264,7 @@ Term<To> reshape(const Term<From>& x, const Shape& shape)
     std::string sizes;
     for (const std::size_t size : shape)
         sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
-    return {filled<To>(shape, *x), call_of("reshape", {x.wording()}, sizes)};
+    return {in_shape<To>(shape, *x), call_of("reshape", {x.wording()}, sizes)};
 }
 
 template <class T>
