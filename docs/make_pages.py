@@ -11,6 +11,7 @@ right one. Placeholders:
     {{table weights}}  {{shape weights}}  {{formula weights}}  {{steps}}  {{steps head.0}}
     {{report heads.colour_of_thing.average_weight:.2f}}  {{translator words}}   what script/train-model measured
     {{said:translator}}  {{vocabulary translator}}   ids as words, all words with their ids
+    {{count rows l15_mistakes}}  {{Count points l18_wrong}}  {{count sections xtensor_pitfalls}}   a word, of what the section has
     {{numpy}}                        what a reader puts before the page's NumPy lines, folded
     {{speed encoder.1.times.least:.2f}}  {{speed_table encoder_1}}   what bench/fast/fast.py measured
     {{picture NAME}}                 a function of docs/pictures/PAGE.py

@@ -21,6 +21,16 @@ class Page:
         if heading["label"] is None and label is not None:
             self.text = f"{self.text[: heading.end('title')]} {{#{label}}}{self.text[heading.end():]}"
 
+    def under(self, anchor, text=None):
+        """The level of the heading with that anchor, and the text under it, to the next heading of its level or above."""
+        text = self.text if text is None else text
+        heading = re.search(rf"^(#+) .*\{{#{re.escape(anchor)}\}} *$", text, re.MULTILINE)
+        if heading is None:
+            file = f"lessons/{self.lesson}/lesson.md" if self.lesson else f"docs/{self.source.name}"
+            raise PageError(f"{file} has no heading {{#{anchor}}}")
+        end = re.search(rf"^#{{1,{len(heading[1])}}} ", text[heading.end() :], re.MULTILINE)
+        return len(heading[1]), text[heading.end() : heading.end() + end.start() if end else None]
+
     def summary(self, text):
         """The first sentence of the first paragraph, for tables of pages."""
         body = text[HEADING.search(text).end() :]

@@ -79,20 +79,10 @@ def questions(site):
     for question, lesson, anchor, reference, answer in rows(site, "questions")[1:]:
         page = site.lesson_called(lesson)
         number = site.expand(page, reference, "text", False)
-        if number not in section(site, page, anchor):
+        if number not in page.under(anchor, site.fill(page))[1]:
             raise PageError(f"docs/questions.tsv: '{question}': the section {anchor} of {lesson} does not show {{{{{reference}}}}}")
         answered.append((rf'\ref {anchor} "{quoted(question)}"', f"{markdown(answer)} {number}"))
     return tables.rows_of(("question", "in short, with a number from the run"), answered, "pages")
-
-
-def section(site, page, anchor):
-    """The filled text under the heading with that anchor, to the next heading of its level or above."""
-    text = site.fill(page)
-    heading = re.search(rf"^(#+) .*\{{#{re.escape(anchor)}\}} *$", text, re.MULTILINE)
-    if heading is None:
-        raise PageError(f"{page.source.relative_to(site.root)} has no heading {{#{anchor}}}")
-    end = re.search(rf"^#{{1,{len(heading[1])}}} ", text[heading.end() :], re.MULTILINE)
-    return text[heading.end() : heading.end() + end.start() if end else None]
 
 
 def markdown(text):

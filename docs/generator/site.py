@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from . import course, curriculum, headers, lab, measurements, picture, registers, speed, tables, vectors
+from . import counts, course, curriculum, headers, lab, measurements, picture, registers, speed, tables, vectors
 from .errors import PageError, read_text
 from .examples import HARNESS, run_examples
 from .numbers import Vocabulary, common_format, nested, number_text, tex, text_of
@@ -133,6 +133,9 @@ class Site:
         rest = rest.strip()
         if context == "text" and verb in self.verbs and (not rest if verb in self.stand_alone else rest or verb in ("steps", "graph")):
             return self.verbs[verb](page, rest)
+        if verb in ("count", "Count") and rest:
+            counted = counts.count(page, rest)
+            return counted.capitalize() if verb == "Count" else counted
         if verb == "shape" and rest:
             shape = shape_text(self.find(page, rest)[2].shape)
             live = lab.live(self, page, rest, "shape ")

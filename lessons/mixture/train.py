@@ -108,15 +108,22 @@ class Decoder(nn.Module):
         return self.norm(x) @ self.embedding.weight.T
 
 
-# Networks by name: what makes one, its share of the balancing term, and how many numbers of a layer's networks a token uses.
+# Networks by name: what makes one, and its share of the balancing term.
 MODELS = {
-    "balanced": (Experts, BALANCE, TOP * 3 * D_MODEL * D_FF),
-    "unbalanced": (Experts, 0.0, TOP * 3 * D_MODEL * D_FF),
-    "one_balanced": (lambda: Experts(top=1), BALANCE, 3 * D_MODEL * D_FF),
-    "one_unbalanced": (lambda: Experts(top=1), 0.0, 3 * D_MODEL * D_FF),
-    "dense_used": (lambda: Gated(TOP * D_FF), 0.0, TOP * 3 * D_MODEL * D_FF),
-    "dense_stored": (lambda: Gated(EXPERTS * D_FF), 0.0, EXPERTS * 3 * D_MODEL * D_FF),
+    "balanced": (Experts, BALANCE),
+    "unbalanced": (Experts, 0.0),
+    "one_balanced": (lambda: Experts(top=1), BALANCE),
+    "one_unbalanced": (lambda: Experts(top=1), 0.0),
+    "dense_used": (lambda: Gated(TOP * D_FF), 0.0),
+    "dense_stored": (lambda: Gated(EXPERTS * D_FF), 0.0),
 }
+
+
+def numbers_of(network):
+    """How many numbers a network has, and how many of them a token uses: all but those of experts that it does not have."""
+    count = lambda module: sum(parameter.numel() for parameter in module.parameters())
+    stored, unused = count(network), count(network.experts[network.top :]) if isinstance(network, Experts) else 0
+    return {"stored": stored, "used": stored - unused}
 
 
 def trained(network, balance, seed, stories):
@@ -160,8 +167,8 @@ def kinds_by_expert(model, stories):
 def main(folder):
     stories, held_out = grammar.stories(TRAINING_STORIES, held_out=False, seed=1), grammar.stories(HELD_OUT_STORIES, held_out=True, seed=2)
     found = {"experts": EXPERTS, "top": TOP, "d_ff": D_FF}
-    for name, (network, balance, used) in MODELS.items():
-        found[name] = {"stored": sum(parameter.numel() for parameter in network().parameters()), "used": used, "seeds": []}
+    for name, (network, balance) in MODELS.items():
+        found[name] = {**numbers_of(network()), "seeds": []}
         for seed in SEEDS:
             model = trained(network, balance, seed, stories)
             found[name]["seeds"].append(report(model, held_out))

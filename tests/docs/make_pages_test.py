@@ -80,6 +80,38 @@ class SiteCase(unittest.TestCase):
         return str(caught.exception)
 
 
+class Counts(SiteCase):
+    """What a page claims to have is counted."""
+
+    TABLE = "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n| 5 | 6 |\n\n| other |\n|---|\n| 1 |"
+    LIST = "- one,\n  on two lines\n- two\n\n- another list"
+
+    def test_rows_points_and_sections_are_counted_where_they_stand(self):
+        for inside, text in {
+            "count rows here": "three", "Count rows here": "Three", "count points there": "two", "count sections lesson_01_one": "two",
+        }.items():  # fmt: skip
+            with self.subTest(inside):
+                page = self.page(f"{{{{{inside}}}}} of them\n\n## Here {{#here}}\n\n```\n| no |\n```\n\n{self.TABLE}\n\n## There {{#there}}\n\n{self.LIST}")
+                self.assertTrue(page.startswith(f"{text} of them"), page[:40])
+
+    def test_a_heading_can_count_what_stands_under_it(self):
+        self.assertIn("## All three {#here}", self.page(f"## All {{{{count rows here}}}} {{#here}}\n\n{self.TABLE}"))
+
+    def test_nothing_to_count_is_an_error(self):
+        for inside, message in {
+            "count rows there": "there are no rows under {#there}", "count rows nowhere": "lessons/01_one/lesson.md has no heading {#nowhere}",
+            "count words there": "cannot count 'words'; write one of rows, points, sections",
+        }.items():  # fmt: skip
+            with self.subTest(inside):
+                self.assertIn(message, self.refused(f"{{{{{inside}}}}}\n\n## There {{#there}}\n\nNothing."))
+
+    def test_no_page_says_how_many_mistakes_or_models_it_has_without_counting_them(self):
+        told = r"(?i)\b(two|three|four|five|six|seven|eight|nine|ten) (published models|models on|mistakes\b(?! are told apart))"
+        for path in [*sorted((ROOT / "lessons").glob("*/lesson.md")), *sorted((ROOT / "docs").glob("*.md"))]:
+            with self.subTest(path.relative_to(ROOT)):
+                self.assertNotRegex(" ".join(path.read_text(encoding="utf-8").split()), told)
+
+
 class Pages(SiteCase):
     def test_a_page_is_summed_up_by_its_first_sentence_whatever_code_is_before_it(self):
         for body, sentence in {
