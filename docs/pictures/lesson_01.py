@@ -1,6 +1,7 @@
 """Pictures of lesson 1."""
 
-from generator.picture import figure, grids, heatmap, picture
+import numpy as np
+from generator.picture import BLUE, INK, ORANGE, figure, grids, heatmap, picture
 
 
 @picture
@@ -33,3 +34,26 @@ def mechanism(site):
          ("weights", trace["weights"], "turned")),
         (("weights", trace["weights"]), "times", ("values", trace["values"]), "=", ("output", trace["output"])),
     ), "Row times matrix, three times. Above: the query of token 0. Middle: each row of the keys times the query is a score, and softmax makes weights of the scores. Below: the weights times the values, the average of the rows of the values, is the output."  # fmt: skip
+
+
+@picture
+def divided_words(site):
+    """The scores of the sentence's full stop as weights: by softmax, and divided by their sum."""
+    words = site.words("sentence")
+    stop = words.index(".")
+    run, head = site.trace_called("sentence"), site.head("name_for_pronoun")[2]
+    scores, weights = run[f"{head}.scaled"][stop, : stop + 1], run[f"{head}.weights"][stop, : stop + 1]
+    divided = scores / scores.sum()
+    drawn, axes = figure(6, 2.6)
+    places = np.arange(stop + 1)
+    axes.bar(places - 0.2, weights, width=0.38, color=BLUE, label="softmax")
+    axes.bar(places + 0.2, divided, width=0.38, color=ORANGE, label="divided by the sum")
+    axes.axhline(0, color=INK, linewidth=0.8)
+    axes.set_xticks(places, words[: stop + 1])
+    axes.set_ylabel("weight")
+    axes.legend()
+    name, worst = words.index("Lily"), int(scores.argmin())
+    return drawn, (
+        f"The full stop's weights by softmax, and its scores divided by their sum, {scores.sum():.2f}: Lily gets {weights[name]:.2f} by softmax and "
+        f"{divided[name]:.2f} by division, {words[worst]} {weights[worst]:.2f} and {divided[worst]:.2f}."
+    )
