@@ -109,9 +109,9 @@ def check_lessons(site):
 # ---------------------------------------------------------------------------------------------------- search
 
 SEARCHED = {  # what a reader types, and the pages of which one must come first
-    "temperature": ("lesson_17",), "teacher forcing": ("lesson_13", "questions"), "rope": ("lesson_16",), "padding mask": ("lesson_05", "lesson_11"),
-    "kv cache": ("lesson_17", "lesson_13"), "gqa": ("lesson_17",), "mqa": ("lesson_17",), "layernorm": ("lesson_09",), "why softmax": ("lesson_01",),
-    "why several heads": ("lesson_06",), "why positions": ("lesson_08",), "equivariant": ("lesson_08",), "residual connections": ("lesson_14",),
+    "temperature": ("lesson_17",), "teacher forcing": ("lesson_12", "lesson_13"), "rope": ("lesson_16",), "padding mask": ("lesson_05", "lesson_11"),
+    "kv cache": ("lesson_17", "lesson_13"), "gqa": ("lesson_17", "lesson_24"), "mqa": ("lesson_17", "lesson_24"), "layernorm": ("lesson_09",), "why softmax": ("lesson_01",),
+    "why several heads": ("lesson_06",), "why positions": ("lesson_08",), "equivariant": ("lesson_07", "lesson_08"), "residual connections": ("lesson_14",),
     "flash attention nan": ("lesson_18",), "temperature": ("lesson_17",), "bfloat16": ("lesson_17", "lesson_10"), "induction head": ("lesson_06",),
     "layer norm": ("lesson_09", "questions"), "square root": ("lesson_03", "questions"), "softmax axis": ("pitfalls", "lesson_23", "lesson_02"),
     "mla": ("lesson_24",), "absorb": ("lesson_24",), "sliding window": ("lesson_25",), "attention sink": ("lesson_25",), "prefill in chunks": ("lesson_25",),
@@ -119,7 +119,7 @@ SEARCHED = {  # what a reader types, and the pages of which one must come first
 }  # fmt: skip
 SEARCH = """
 const [words, done] = arguments;
-attnSearch.ready().then(() => done(attnSearch.find(words).map(found => found[2])), error => done(['error: ' + error]));
+attnSearch.ready().then(() => done(attnSearch.find(words).map(found => found.address)), error => done(['error: ' + error]));
 """
 
 
