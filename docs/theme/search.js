@@ -127,13 +127,15 @@ const attnSearch = (() => {
             return { title, heading, address, text, kind, score: score * kinds[kind] * (1 + forNeighbours * together(terms, place)) };
         });
         const seen = new Set();
-        return ranked.filter(({ score }) => score >= leastScore).sort((a, b) => b.score - a.score)
+        const isLibrary = ({ kind }) => kind === "library"; // what it declares comes after what is explained
+        return ranked.filter(({ score }) => score >= leastScore).sort((a, b) => isLibrary(a) - isLibrary(b) || b.score - a.score)
             .filter(({ address }) => !seen.has(address) && seen.add(address)).slice(0, mostResults);
     }
 
     // The part of a text that has most of the words, with these marked: pieces of text, and whether each is one of the words.
     function excerpt(text, words, length = excerptLength) {
-        const wanted = new Set(thingsIn(typedTermsOf(words)).flatMap(({ phrases }) => phrases.flat()));
+        const there = new Set(termsOf(text)), things = thingsIn(typedTermsOf(words));
+        const wanted = new Set(things.flatMap(({ typed, phrases }) => [typed, ...phrases.filter(phrase => phrase.every(term => there.has(term)))].flat()));
         const hits = wordsOf(text).filter(({ parts, whole }) => [...parts, ...whole].some(term => wanted.has(term)));
         const within = from => sum(hits.filter(({ at, end }) => at >= from && end <= from + length).map(() => 1));
         const first = text.length <= 1.5 * length ? undefined : hits.map(({ at }) => Math.max(0, at - 40)).reduce((best, at) => (within(at) > within(best) ? at : best), 0);
