@@ -4,7 +4,7 @@ const attnSearch = (() => {
     const mostResults = 20, excerptLength = 200;
     const fields = { heading: 5, term: 2, title: 1.5, text: 1 }; // what one occurrence counts there
     const kinds = { question: 1.1, lesson: 1, exercise: 0.9, page: 0.8, library: 0.6 };
-    const saturation = 1.5, byLength = 0.5, forNeighbours = 0.45;
+    const saturation = 1.5, byLength = 0.5, forNeighbours = 0.3;
     const leastScore = 0.3; // of 1: below it the words stand somewhere, but nothing is about them
 
     // Words that tell nothing about what is asked.
@@ -41,7 +41,7 @@ const attnSearch = (() => {
 
     // By term and place in the texts: how often it stands there, weighted by field and by the field's length.
     function indexOf(texts, synonyms) {
-        const terms = texts.map(([title, heading, , text, , term]) => ({ title: termsOf(title), heading: termsOf(heading), text: termsOf(text), term: termsOf(term) }));
+        const terms = texts.map(([title, heading, , text, , term]) => ({ title: termsOf(title), heading: termsOf(heading || title), text: termsOf(text), term: termsOf(term) }));
         const weights = new Map();
         for (const [field, weight] of Object.entries(fields)) {
             const mean = terms.reduce((sum, entry) => sum + entry[field].length, 0) / terms.length;
@@ -58,20 +58,19 @@ const attnSearch = (() => {
         return { texts, terms, weights, rarity, synonyms: synonyms.map(group => group.map(typedTermsOf)) };
     }
 
-    let index = null;
+    let index = null, loading = null;
 
-    async function ready() {
-        if (index === null) {
-            await new Promise((resolve, reject) => {
-                const script = document.createElement("script");
-                script.src = "search_texts.js";
-                script.onload = resolve;
-                script.onerror = () => reject(new Error(`${script.src} is missing`));
-                document.head.append(script);
-            });
-            index = indexOf(window.attnTexts, window.attnSynonyms);
-        }
+    async function load() {
+        await new Promise((resolve, reject) => {
+            const script = document.createElement("script");
+            script.src = "search_texts.js";
+            script.onload = resolve;
+            script.onerror = () => reject(new Error(`${script.src} is missing`));
+            document.head.append(script);
+        });
+        index = indexOf(window.attnTexts, window.attnSynonyms);
     }
+    const ready = () => (loading ??= load());
 
     // What was asked for, one thing after the other: its terms, and all terms that say the same. The last word may be a beginning.
     function thingsIn(terms) {
@@ -132,8 +131,10 @@ const attnSearch = (() => {
             .filter(({ address }) => !seen.has(address) && seen.add(address)).slice(0, mostResults);
     }
 
-    // The part of a text that has most of the words, with these marked: pieces of text, and whether each is one of the words.
-    function excerpt(text, words, length = excerptLength) {
+    // The part of a text that has most of the words, of an answer all of it, with these marked: pieces of text, and whether each is one
+    // of the words.
+    function excerpt(text, words, kind) {
+        const length = kind === "question" ? Infinity : excerptLength;
         const there = new Set(termsOf(text)), things = thingsIn(typedTermsOf(words));
         const wanted = new Set(things.flatMap(({ typed, phrases }) => [typed, ...phrases.filter(phrase => phrase.every(term => there.has(term)))].flat()));
         const hits = wordsOf(text).filter(({ parts, whole }) => [...parts, ...whole].some(term => wanted.has(term)));
@@ -149,9 +150,9 @@ const attnSearch = (() => {
         return [...pieces, [text.slice(done, end) + (end < text.length ? " …" : ""), false]];
     }
 
-    function marked(tag, text, words) {
+    function marked(tag, text, words, kind) {
         const element = document.createElement(tag);
-        element.append(...excerpt(text, words).map(([piece, isWord]) => (isWord ? Object.assign(document.createElement("mark"), { textContent: piece }) : piece)));
+        element.append(...excerpt(text, words, kind).map(([piece, isWord]) => (isWord ? Object.assign(document.createElement("mark"), { textContent: piece }) : piece)));
         return element;
     }
 
@@ -160,13 +161,13 @@ const attnSearch = (() => {
         panel.replaceChildren(...results.map(({ title, heading, address, text, kind }) => {
             const link = document.createElement("a");
             link.href = address;
-            link.append(marked("strong", kind === "question" || !heading ? heading || title : `${title}: ${heading}`, words), marked("span", text, words));
+            link.append(marked("strong", kind === "question" || !heading ? heading || title : `${title}: ${heading}`, words), marked("span", text, words, kind));
             return link;
         }));
         if (results.length === 0) {
             panel.textContent = "Not covered: no page answers this.";
         }
-        panel.hidden = words.trim() === "";
+        panel.hidden = typedTermsOf(words).length === 0;
     }
 
     // Takes the place of Doxygen's search, which finds names of the library only. Doxygen's menu makes its field anew when

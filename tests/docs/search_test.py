@@ -24,7 +24,7 @@ const document = { createElement: () => ({}), head: { append: script => script.o
 const page = vm.createContext({ window, document });
 vm.runInContext(readFileSync(texts, "utf8") + readFileSync(search, "utf8") + "\nthis.search = attnSearch;", page);
 page.search.ready().then(() => console.log(JSON.stringify(JSON.parse(readFileSync(questions, "utf8")).map(question =>
-    page.search.find(question).map(found => ({ ...found, shown: page.search.excerpt(found.text, question) }))))));
+    page.search.find(question).map(found => ({ ...found, shown: page.search.excerpt(found.text, question, found.kind) }))))));
 """
 
 
@@ -48,14 +48,15 @@ SECTIONS = [  # page, heading, address, text, kind, emphasised words
     ["Lesson 6", "Multiply by W^O", "d", "The output map mixes heads.", "lesson", ""],
     ["Lesson 13", "Writing with a key/value cache", "e", "Keys are kept. " * 40 + "Queries are not cached.", "lesson", ""],
     ["Lesson 14", "Depth", "f", "Such stacks train with a small rate (warm-up), and weight decay.", "lesson", "warm-up"],
-    ["Lesson 15", "A recurrence", "g", "A decay has a weight.", "lesson", ""],
+    ["Lesson 15", "A recurrence", "g", "A decay of memory has a weight that training finds, in a recurrence of gates.", "lesson", ""],
+    ["Lesson 19: across machines", "", "i", "Ranks.", "lesson", ""],
     ["class Mask", "mask", "h", "A mask of a key, for the causal mask.", "library", ""],
     *([f"Lesson {n}", "Attention", f"x{n}", "Attention attends to tokens.", "lesson", ""] for n in range(20, 40)),
 ]
 SYNONYMS = [["kv cache", "key/value cache"], ["W^O", "out_proj", "output map"]]
 FIRST = {  # what is typed, and the address that comes first; none where it is not covered
     "softmax": "b", "why is softmax used?": "b", "causal masking": "c", "the masks": "c", "key_padding_mask": "c", "keypaddingmask": "c",
-    "W_O": "d", "what is out_proj for": "d", "kv cache": "e", "KV-cache": "e", "cach": "e", "warmup": "f", "warm-up": "f", "weight decay": "f",
+    "W_O": "d", "what is out_proj for": "d", "kv cache": "e", "KV-cache": "e", "cach": "e", "warmup": "f", "warm-up": "f", "weight decay": "f", "many machines": "i",
     "why do we need it": None, "": None, "lora": None, "fine-tuning with lora": None, "quantized experts": None,
 }  # fmt: skip
 
