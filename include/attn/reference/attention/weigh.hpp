@@ -43,8 +43,8 @@ std::string_view name_of(Normalization normalization);
 ///
 /// In a batch `sink_scores` is `repeat(repeat(sinks[None, None], B, axis=0), N, axis=1)`, and of heads, each of which has a sink
 /// of its own, `repeat(repeat(sinks[None, :, None, None], B, axis=0), N, axis=2)`.
-/// @see Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks", section 3.3; OpenAI 2025, "gpt-oss-120b &
-///      gpt-oss-20b Model Card", section 2.2
+/// @see OpenAI 2025, "gpt-oss-120b & gpt-oss-20b Model Card", section 2.2; Xiao et al. 2024, "Efficient Streaming Language Models
+///      with Attention Sinks", section 3.3, where the sink is a learned token instead
 struct WeighingOptions {
     OptionalMask mask = {}; ///< (n, m) or (b, n, m), of heads (n, m) or (b, h, n, m): true where a query can attend
     std::optional<Causal> causal = {}; ///< no later keys; joined with the mask that is given
