@@ -14,6 +14,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
+from matplotlib.transforms import Bbox  # noqa: E402
 
 from .numbers import Labels  # noqa: E402
 
@@ -140,11 +141,38 @@ def image(axes, values, title=""):
 
 def to_svg(drawn, name, run=None):
     """The figure as an <svg> element in the page's colours, without the ids that other pictures have, too."""
+    svg = part_to_svg(drawn, name, run, "tight")
+    plt.close(drawn)
+    return svg
+
+
+def part_to_svg(drawn, name, run, box):
     with matplotlib.rc_context({"svg.hashsalt": name}):
         buffer = io.StringIO()
-        drawn.savefig(buffer, format="svg", bbox_inches="tight", pad_inches=0.05, metadata={"Date": None, "Creator": None})
-    plt.close(drawn)
+        drawn.savefig(buffer, format="svg", bbox_inches=box, pad_inches=0.05, metadata={"Date": None, "Creator": None})
     return page_svg(buffer.getvalue(), name, run)
+
+
+def panels_to_svg(drawn, name, run=None):
+    """The same, as an <svg> for each panel of a row, so that a phone stacks them; one where something connects them or they share an axis."""
+    drawn.draw_without_rendering()
+    panels = drawn.axes
+    connected = [*drawn.artists, *drawn.texts, *drawn.lines, *drawn.legends, *drawn.images]
+    places = [getattr(panel, "get_subplotspec", lambda: None)() for panel in panels]
+    is_row = all(places) and len({place.rowspan.stop for place in places}) == 1
+    shares = any(len(panel.get_shared_y_axes().get_siblings(panel)) > 1 for panel in panels)
+    if len(panels) < 2 or not is_row or shares or connected:
+        return to_svg(drawn, name, run)
+    drawn.set_layout_engine("none")
+    boxes = [panel.get_tightbbox().transformed(drawn.dpi_scale_trans.inverted()) for panel in panels]
+    bottom, top = min(box.y0 for box in boxes), max(box.y1 for box in boxes)
+    svgs = []
+    for i, (shown, box) in enumerate(zip(panels, boxes)):
+        for panel in panels:
+            panel.set_visible(panel is shown)
+        svgs.append(part_to_svg(drawn, f"{name}-{i}", run, Bbox([[box.x0 - 0.05, bottom - 0.05], [box.x1 + 0.05, top + 0.05]])))
+    plt.close(drawn)
+    return f'<div class="panels">{"".join(svgs)}</div>'
 
 
 def page_svg(text, name, run=None):
@@ -170,5 +198,5 @@ def page_svg(text, name, run=None):
 def figure_html(svg, caption, name):
     """The picture with the sentence that says what is to be seen, which is its text where it has none of its own."""
     if "<desc>" not in svg:
-        svg = svg.replace("<svg", f'<svg role="img" aria-labelledby="picture-{name}"', 1)
+        svg = re.sub("<(svg|div)", rf'<\1 role="img" aria-labelledby="picture-{name}"', svg, count=1)
     return f'<figure class="picture">{svg}<figcaption id="picture-{name}">{html.escape(caption)}</figcaption></figure>\n'
