@@ -153,26 +153,35 @@ def part_to_svg(drawn, name, run, box):
     return page_svg(buffer.getvalue(), name, run)
 
 
+def rows_of_panels(drawn):
+    """The panels of a figure, row by row; none where something connects them or they share an axis."""
+    if any((drawn.artists, drawn.texts, drawn.lines, drawn.legends, drawn.images)) or any(len(axes.get_shared_y_axes().get_siblings(axes)) > 1 for axes in drawn.axes):
+        return []
+    rows = {}
+    for axes in drawn.axes:
+        rows.setdefault(round(axes.get_position().y1 + axes.get_position().y0, 3), []).append(axes)  # by its middle
+    return list(rows.values())
+
+
 def panels_to_svg(drawn, name, run=None):
-    """The same, as an <svg> for each panel of a row, so that a phone stacks them; one where something connects them or they share an axis."""
+    """The same, with an <svg> for each of its panels, so that a phone stacks them."""
     drawn.draw_without_rendering()
-    panels = drawn.axes
-    connected = [*drawn.artists, *drawn.texts, *drawn.lines, *drawn.legends, *drawn.images]
-    places = [getattr(panel, "get_subplotspec", lambda: None)() for panel in panels]
-    is_row = all(places) and len({place.rowspan.stop for place in places}) == 1
-    shares = any(len(panel.get_shared_y_axes().get_siblings(panel)) > 1 for panel in panels)
-    if len(panels) < 2 or not is_row or shares or connected:
+    rows = rows_of_panels(drawn)
+    if max(map(len, rows), default=0) < 2:
         return to_svg(drawn, name, run)
     drawn.set_layout_engine("none")
-    boxes = [panel.get_tightbbox().transformed(drawn.dpi_scale_trans.inverted()) for panel in panels]
-    bottom, top = min(box.y0 for box in boxes), max(box.y1 for box in boxes)
-    svgs = []
-    for i, (shown, box) in enumerate(zip(panels, boxes)):
-        for panel in panels:
-            panel.set_visible(panel is shown)
-        svgs.append(part_to_svg(drawn, f"{name}-{i}", run, Bbox([[box.x0 - 0.05, bottom - 0.05], [box.x1 + 0.05, top + 0.05]])))
+    boxes = {panel: panel.get_tightbbox().transformed(drawn.dpi_scale_trans.inverted()) for panel in drawn.axes}
+    text = ""
+    for i, row in enumerate(rows):
+        bottom, top = min(boxes[panel].y0 for panel in row), max(boxes[panel].y1 for panel in row)
+        text += "<div>"
+        for j, shown in enumerate(row):
+            for panel in drawn.axes:
+                panel.set_visible(panel is shown)
+            text += part_to_svg(drawn, f"{name}-{i}-{j}", run, Bbox([[boxes[shown].x0 - 0.05, bottom - 0.05], [boxes[shown].x1 + 0.05, top + 0.05]]))
+        text += "</div>"
     plt.close(drawn)
-    return f'<div class="panels">{"".join(svgs)}</div>'
+    return f'<div class="panels">{text}</div>'
 
 
 def page_svg(text, name, run=None):

@@ -274,7 +274,7 @@ class Pictures(SiteCase):
     def test_panels_are_pieces_of_one_picture_unless_they_share_an_axis(self):
         self.write("docs/pictures/lesson_01.py", PICTURES)
         drawn = self.included(self.page("{{picture halves}}"))
-        self.assertIn('<div role="img" aria-labelledby="picture-01_one-halves" class="panels"><svg', drawn)
+        self.assertIn('<div role="img" aria-labelledby="picture-01_one-halves" class="panels"><div><svg', drawn)
         self.assertEqual(drawn.count("<svg"), 2)
         used = [set(re.findall(r'url\(#([\w-]+)', svg)) for svg in drawn.split("<svg")[1:]]
         self.assertTrue(all(used) and not used[0] & used[1], used)  # no piece names what stands in the other
