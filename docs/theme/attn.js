@@ -200,7 +200,7 @@ document.addEventListener("DOMContentLoaded", () => {
         fit(entry.target);
         mark(entry.target);
     }));
-    for (const box of document.querySelectorAll(".scroll, pre.fragment, div.fragment")) {
+    for (const box of document.querySelectorAll(".scroll, pre.fragment, pre.verbatim, div.fragment, .memproto, .memdoc, .formulaDsp")) {
         box.addEventListener("scroll", () => mark(box), { passive: true });
         resized.observe(box);
     }

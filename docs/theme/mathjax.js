@@ -40,6 +40,10 @@ MathJax.Hub.Register.StartupHook("End", () => {
       frame.setAttribute("role", "img");
       frame.setAttribute("aria-label", nameOf(script.text));
       frame.removeAttribute("tabindex");
+      for (const drawn of frame.querySelectorAll("svg")) {
+        drawn.removeAttribute("role");
+        drawn.setAttribute("aria-hidden", "true");
+      }
     }
   };
   MathJax.Hub.Register.MessageHook("New Math", message => name(document.getElementById(message[1])));
