@@ -3,7 +3,7 @@
 
     tests/docs/check_access.py [BUILD/docs] [--axe FILE]
 
-Pages of each kind, in light and in dark, on a phone and at a desk, with what is folded unfolded, on the first with the menu open: no finding that
+Pages of each kind, in light and in dark, on a phone and at a desk, with what is folded unfolded, on the first with the menu open, on the second with what the search found: no finding that
 axe-core calls serious or critical. By the keyboard: the skip link is the first stop, and few lead to a lesson's first link.
 axe-core comes from npm, into build/axe, where npm is there and can reach it.
 
@@ -77,7 +77,11 @@ def main():
                 browser.open(site / page, READY)
                 browser.run("document.querySelectorAll('.moving').forEach(box => box.scrollIntoView()); window.scrollTo(0, 0)")
                 browser.wait_until("return [...document.querySelectorAll('.moving .stage')].every(stage => stage.textContent !== '')")
-                browser.run("document.getElementById('menu').open = arguments[0]", page == PAGES[0])
+                if page == PAGES[0]:
+                    browser.run("document.getElementById('menu').open = true")
+                if page == PAGES[1]:
+                    browser.run("const field = document.getElementById('search-field'); field.value = 'softmax'; field.dispatchEvent(new Event('input'))")
+                    browser.wait_until("return document.querySelector('#found a') !== null")
                 browser.run(axe)
                 problems += [f"{page} ({width} px, {scheme}): {found}" for found in browser.wait_for(FIND)]
                 views += 1
