@@ -1,5 +1,7 @@
 """Lists of lessons and pages: parts of the course, ways through it, and links from page to page."""
 
+import html
+
 from . import tables
 from .errors import PageError
 from .tables import quoted
@@ -37,6 +39,27 @@ def weekend(site):
 def part_page(site, part):
     """The page of a part of the course."""
     return f"# {site.parts[part]} {{#part_{part}}}\n\n{table_of_pages(site, lessons_of(site, part), 'lesson', 'After this lesson you can')}\n"
+
+
+BESIDE_THE_LESSONS = (("questions", "Questions and answers"), ("check", "Check your own attention"), ("notation", "Notation"), ("tools", "Tools and reference"), ("library", "The library"))
+
+
+def menu(site):
+    """The menu of every page: the lessons by part, in order, and where the rest begins."""
+
+    def item(label, text, attributes=""):
+        return f'<li{attributes}><a href="$relpath^{label}.html">{text}</a></li>'
+
+    def section(title, items):
+        return f"<section><h2>{html.escape(title)}</h2><ul>{''.join(items)}</ul></section>\n"
+
+    def lesson(page):
+        number = int(page.lesson[:2])
+        text = f'<span class="number">{number}</span> {html.escape(site.curriculum[number].title)}'
+        return item(page.label, text, f' data-lesson="{page.lesson[:2]}"')
+
+    parts = (section(title, map(lesson, lessons_of(site, part))) for part, title in site.parts.items())
+    return "".join(parts) + section("Beside the lessons", (item(label, title) for label, title in BESIDE_THE_LESSONS))
 
 
 def document(site, name):

@@ -56,5 +56,5 @@ def scripts(site, page):
     if not site.has_lab or not (page.lesson or page.source in site.movers):
         return ""
     words = json.dumps({name: site.vocabulary(name) for name in sorted(site.spoken.get(page.source, ()))}).replace("<", "\\u003c")
-    names = ["elements", "machine", "numbers", "moving", *(("read", "live", "bar", "exercise") if page.lesson else ()), *site.movers.get(page.source, ())]
+    names = ["elements", "machine", "numbers", "moving", *(("read", "live", "bar", "exercise") if page.lesson else ()), *dict.fromkeys(site.movers.get(page.source, ()))]
     return f"\n{site.html(f'<script>const attnWords = {words};</script>')}\n" + "".join(site.html(f'<script src="lab/{name}.js"></script>') + "\n" for name in names)

@@ -14,6 +14,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
+from matplotlib.transforms import Bbox  # noqa: E402
 
 from .numbers import Labels  # noqa: E402
 
@@ -140,11 +141,47 @@ def image(axes, values, title=""):
 
 def to_svg(drawn, name, run=None):
     """The figure as an <svg> element in the page's colours, without the ids that other pictures have, too."""
+    svg = part_to_svg(drawn, name, run, "tight")
+    plt.close(drawn)
+    return svg
+
+
+def part_to_svg(drawn, name, run, box):
     with matplotlib.rc_context({"svg.hashsalt": name}):
         buffer = io.StringIO()
-        drawn.savefig(buffer, format="svg", bbox_inches="tight", pad_inches=0.05, metadata={"Date": None, "Creator": None})
-    plt.close(drawn)
+        drawn.savefig(buffer, format="svg", bbox_inches=box, pad_inches=0.05, metadata={"Date": None, "Creator": None})
     return page_svg(buffer.getvalue(), name, run)
+
+
+def rows_of_panels(drawn):
+    """The panels of a figure, row by row; none where something connects them or they share an axis."""
+    if any((drawn.artists, drawn.texts, drawn.lines, drawn.legends, drawn.images)) or any(len(axes.get_shared_y_axes().get_siblings(axes)) > 1 for axes in drawn.axes):
+        return []
+    rows = {}
+    for axes in drawn.axes:
+        rows.setdefault(round(axes.get_position().y1 + axes.get_position().y0, 3), []).append(axes)  # by its middle
+    return list(rows.values())
+
+
+def panels_to_svg(drawn, name, run=None):
+    """The same, with an <svg> for each of its panels, so that a phone stacks them."""
+    drawn.draw_without_rendering()
+    rows = rows_of_panels(drawn)
+    if max(map(len, rows), default=0) < 2:
+        return to_svg(drawn, name, run)
+    drawn.set_layout_engine("none")
+    boxes = {panel: panel.get_tightbbox().transformed(drawn.dpi_scale_trans.inverted()) for panel in drawn.axes}
+    text = ""
+    for i, row in enumerate(rows):
+        bottom, top = min(boxes[panel].y0 for panel in row), max(boxes[panel].y1 for panel in row)
+        text += "<div>"
+        for j, shown in enumerate(row):
+            for panel in drawn.axes:
+                panel.set_visible(panel is shown)
+            text += part_to_svg(drawn, f"{name}-{i}-{j}", run, Bbox([[boxes[shown].x0 - 0.05, bottom - 0.05], [boxes[shown].x1 + 0.05, top + 0.05]]))
+        text += "</div>"
+    plt.close(drawn)
+    return f'<div class="panels">{text}</div>'
 
 
 def page_svg(text, name, run=None):
@@ -160,6 +197,7 @@ def page_svg(text, name, run=None):
     used = set(re.findall(r'(?:url\(#|href="#)([\w-]+)', svg))
     svg = re.sub(r' id="([\w-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
     svg = re.sub(r'(url\(#|href="#)(?=[\w-])', rf"\g<1>{name}-", svg)
+    svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), svg)  # a hundredth of a point is enough
     svg = re.sub(r"font: (\d[\d.]*)px 'sans-serif'", r"font: \1px var(--font-family, sans-serif)", svg)
     width = float(re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+)', svg)[1])
     svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
@@ -170,5 +208,5 @@ def page_svg(text, name, run=None):
 def figure_html(svg, caption, name):
     """The picture with the sentence that says what is to be seen, which is its text where it has none of its own."""
     if "<desc>" not in svg:
-        svg = svg.replace("<svg", f'<svg role="img" aria-labelledby="picture-{name}"', 1)
+        svg = re.sub("<(svg|div)", rf'<\1 role="img" aria-labelledby="picture-{name}"', svg, count=1)
     return f'<figure class="picture">{svg}<figcaption id="picture-{name}">{html.escape(caption)}</figcaption></figure>\n'

@@ -210,7 +210,7 @@ class Site:
             raise PageError(f"{source.relative_to(self.root)} has no picture '{name}'; it has {known}")
         drawn, caption = draw(self)
         key = f"{stem}-{name}"
-        return self.include(key, picture.figure_html(picture.to_svg(drawn, key, page.lesson), caption, key))
+        return self.include(key, picture.figure_html(picture.panels_to_svg(drawn, key, page.lesson), caption, key))
 
     def graph(self, page, text):
         """attn graph of a run: {{graph --to output | What is to be seen.}} or {{graph 10_encoder_layer: --depth 0 | ...}}."""
@@ -372,5 +372,6 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
         forgotten = {page.source.stem for page in self.documents} - self.documents_named - {"tools"}
         if forgotten and self.documents_named:
             raise PageError(f"docs/tools.md does not name {', '.join(sorted(forgotten))}")
+        (self.build / "menu.html").write_text(course.menu(self), encoding="utf-8")
         headers.write_headers(self.groups, self.root / "include", self.build / "include")
         (pages / "library.dox").write_text(headers.library_page(self.groups), encoding="utf-8")

@@ -1,15 +1,8 @@
 """Pictures of the landing page."""
 
-import subprocess
-import textwrap
-
 import numpy as np
-from matplotlib.patches import FancyArrowPatch, Rectangle
-from matplotlib.path import Path as Curve
 
-from generator.picture import BLUE, GREEN, INK, ORANGE, PAPER, PURPLE, QUIET, RED, figure, heatmap, picture
-
-PARTS = {"attention": BLUE, "transformer": GREEN, "learning": RED, "today": ORANGE, "beside": PURPLE, "served": INK}
+from generator.picture import BLUE, ORANGE, figure, heatmap, picture
 
 
 @picture
@@ -33,52 +26,28 @@ def attention_map(site):
 
 
 @picture
-def what_builds_on_what(site):
-    """The lessons as a graph, placed by Graphviz."""
-    lessons = {number: (lesson.title, lesson.part, lesson.needs) for number, lesson in site.curriculum.items()}
-    boxes, arrows, width, height = placed(lessons)
-    drawn, axes = figure(width, height)
-    axes.set_axis_off()
-    for curve in arrows:
-        steps = [Curve.MOVETO] + [Curve.CURVE4] * (len(curve) - 1)
-        axes.add_patch(FancyArrowPatch(path=Curve(curve, steps), arrowstyle="-|>", mutation_scale=8, color=QUIET, linewidth=0.8))
-    for number, (x, y, wide, high) in boxes.items():
-        title, part, _ = lessons[number]
-        axes.add_patch(Rectangle((x - wide / 2, y - high / 2), wide, high, facecolor=PAPER, edgecolor=PARTS[part], linewidth=1.4))
-        axes.text(x, y, wrapped(number, title), ha="center", va="center", fontsize=8, color=INK)
-    axes.set(xlim=(-0.05, width + 0.05), ylim=(-0.05, height + 0.05), aspect="equal")
-    alone = [number for number, (_, _, needs) in lessons.items() if not needs]
+def one_head(site):
+    """A head's map, and the next word with it and without it."""
+    words, vocabulary = site.words("things"), site.vocabulary("small_model")
+    weights = site.trace_called("things")["layers.0.self_attn.head.3.weights"]
+    drawn, (map_of_head, bars) = figure(7, 4.2, columns=2, width_ratios=(2, 1))
+    heatmap(map_of_head, np.where(np.tril(np.ones_like(weights)) > 0, weights, np.nan), words, words, largest=1, numbers=False)
+    map_of_head.set_title("head 3 of layer 0")
+    chances = {}
+    for run in ("things", "ablated"):
+        powers = np.exp(site.trace_called(run)["logits"][-1] - np.max(site.trace_called(run)["logits"][-1]))
+        chances[run] = powers / powers.sum()
+    first = np.argsort(-(chances["things"] + chances["ablated"]))[:3]
+    for run, shift, colour, label in (("things", -0.2, BLUE, "with the head"), ("ablated", 0.2, ORANGE, "without it")):
+        bars.barh(np.arange(len(first)) + shift, chances[run][first], 0.38, color=colour, label=label)
+    bars.set_yticks(range(len(first)), [vocabulary[i] for i in first])
+    bars.set(title="the next word", xlim=(0, 1))
+    bars.invert_yaxis()
+    bars.legend(loc="lower right")
+    kept, lost = (vocabulary[int(np.argmax(chances[run]))] for run in ("things", "ablated"))
+    thing = words.index(kept)
     return drawn, (
-        f"What builds on what: an arrow leads from a lesson to one that builds on it, unless a path of other arrows does. Everything starts from lesson "
-        f"{alone[0]}. Colours are the parts: I blue, II green, III red, IV orange, V purple, VI the colour of the text."
+        f"“{' '.join(words)}”: rows are words, columns the words that they look at. {kept} puts {weights[thing, thing - 1]:.2f} of this head's weight on "
+        f"{words[thing - 1]}. The model goes on with {kept}, {max(chances['things']):.3f}; with this head set to zero it says {lost}, {max(chances['ablated']):.3f}. "
+        "In a browser with JavaScript this is an experiment with words of your choice."
     )
-
-
-def wrapped(number, title):
-    return "\n".join(textwrap.wrap(f"{number}. {title}", 15))
-
-
-def box(number, title):
-    """A node of the size of its text, in inches."""
-    lines = wrapped(number, title).split("\n")
-    return f"{number} [width={0.14 + 0.07 * max(map(len, lines))}, height={0.12 + 0.145 * len(lines)}]"
-
-
-def placed(lessons):
-    """Boxes (x, y, width, height) and arrows (points of curves), as dot lays them out, in inches."""
-    nodes = [box(number, title) for number, (title, _, _) in lessons.items()]
-    edges = [f"{needed} -> {number}" for number, (_, _, needs) in lessons.items() for needed in needs]
-    text = "digraph { node [shape=box, fixedsize=true, label=\"\"]; edge [dir=none]; nodesep=0.08; ranksep=0.24; " + "; ".join(nodes + edges) + " }"
-    for command in (["tred"], ["dot", "-Tplain"]):  # without the arrows that follow from others; then the layout
-        text = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
-    boxes, arrows = {}, []
-    for line in text.splitlines():
-        kind, *rest = line.split()
-        if kind == "graph":
-            width, height = float(rest[1]), float(rest[2])
-        elif kind == "node":
-            boxes[int(rest[0])] = tuple(map(float, rest[1:5]))
-        elif kind == "edge":
-            numbers = list(map(float, rest[3 : 3 + 2 * int(rest[2])]))
-            arrows.append(list(zip(numbers[::2], numbers[1::2])))
-    return boxes, arrows, width, height

@@ -1,4 +1,4 @@
-// What the reader chose is remembered where the browser lets a page do so, else for this visit.
+// What the reader chose is remembered where the browser lets a page do so, else for this visit. Who shows it hears attn-chosen.
 const chosen = {
     names: new Map(),
     get(name) {
@@ -13,49 +13,101 @@ const chosen = {
         try {
             value === null ? localStorage.removeItem(name) : localStorage.setItem(name, value);
         } catch { /* storage is denied, or full */ }
+        document.dispatchEvent(new CustomEvent("attn-chosen", { detail: name }));
     },
 };
 
-// Light or dark: as the system prefers, until the reader chooses. The classes are doxygen-awesome's.
+// Light or dark: as the system prefers, until the reader chooses.
 const systemScheme = window.matchMedia("(prefers-color-scheme: dark)");
 
 function applyScheme() {
     const scheme = chosen.get("attn-scheme");
     const dark = scheme ? scheme === "dark" : systemScheme.matches;
     document.documentElement.classList.toggle("dark-mode", dark);
-    document.documentElement.classList.toggle("light-mode", !dark);
     return dark;
 }
 
 applyScheme();
 systemScheme.addEventListener("change", applyScheme);
 
-window.addEventListener("load", () => {
-    const themed = getComputedStyle(document.documentElement).getPropertyValue("--searchbar-height") !== "";
-    if (!themed) {
-        return;
-    }
-    const button = document.createElement("button");
-    button.id = "scheme";
-    button.type = "button";
-    button.textContent = "◐";
-    button.title = "light or dark";
-    button.setAttribute("aria-label", "Switch between light and dark");
+document.addEventListener("DOMContentLoaded", () => {
+    const button = document.getElementById("scheme");
+    button.hidden = false;
     button.addEventListener("click", () => {
         const dark = !applyScheme();
         chosen.set("attn-scheme", dark === systemScheme.matches ? null : dark ? "dark" : "light");
         applyScheme();
     });
-    // Doxygen's menu makes the search box when it is ready, and anew where the window's width changes.
-    const place = () => {
-        const beside = document.getElementById("MSearchBox")?.parentNode;
-        if (beside && button.parentNode !== beside) {
-            beside.append(button);
+});
+
+// The menu: closed by Escape and by a click beside it; the page that is open is marked, and the lessons that are done.
+const doneName = number => `attn-done-${number}`;
+
+document.addEventListener("DOMContentLoaded", () => {
+    const menu = document.getElementById("menu"), opener = menu.querySelector("summary");
+    document.addEventListener("click", event => {
+        if (!menu.contains(event.target)) {
+            menu.open = false;
+        }
+    });
+    menu.addEventListener("keydown", event => {
+        if (event.key === "Escape" && menu.open) {
+            menu.open = false;
+            opener.focus();
+        }
+    });
+    const here = location.pathname.split("/").pop() || "index.html";
+    menu.querySelector(`a[href$="${CSS.escape(here)}"]`)?.setAttribute("aria-current", "page");
+    const mark = () => {
+        for (const lesson of menu.querySelectorAll("[data-lesson]")) {
+            const isDone = chosen.get(doneName(lesson.dataset.lesson)) === "1";
+            lesson.classList.toggle("done", isDone);
+            lesson.querySelector(".tick")?.remove();
+            if (isDone) {
+                const tick = document.createElement("span");
+                tick.className = "tick";
+                tick.textContent = "✓";
+                tick.setAttribute("role", "img");
+                tick.setAttribute("aria-label", "done");
+                lesson.append(tick);
+            }
         }
     };
-    place();
-    new MutationObserver(place).observe(document.body, { childList: true, subtree: true });
+    mark();
+    document.addEventListener("attn-chosen", mark);
 });
+
+// At the end of a lesson: whether it is done. Its exercise, solved in the page, says so, too.
+document.addEventListener("DOMContentLoaded", () => {
+    const number = /\/lesson_(\d\d)_[^/]*$/.exec(location.pathname)?.[1];
+    const pager = [...document.querySelectorAll(".contents .pager")].pop();
+    if (!number || !pager) {
+        return;
+    }
+    const label = document.createElement("label"), box = document.createElement("input");
+    label.className = "lesson-done";
+    box.type = "checkbox";
+    box.addEventListener("change", () => chosen.set(doneName(number), box.checked ? "1" : null));
+    label.append(box, " I have done this lesson");
+    pager.before(label);
+    const show = () => {
+        box.checked = chosen.get(doneName(number)) === "1";
+    };
+    show();
+    document.addEventListener("attn-chosen", show);
+});
+
+// A link into what is folded unfolds it.
+function unfoldTarget() {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let part = target?.closest("details"); part; part = part.parentElement.closest("details")) {
+        part.open = true;
+    }
+    target?.scrollIntoView();
+}
+
+window.addEventListener("load", () => location.hash && unfoldTarget());
+window.addEventListener("hashchange", unfoldTarget);
 
 // What is too wide for a page scrolls inside a box of its own: tables and pictures, but not the words above and below them.
 const WIDE = ["table.markdownTable", "table.doxtable", "table.memname", "table.memberdecls", "table.fieldtable", "table.directory", "table.tensor-values", "figure.picture > svg"];
@@ -122,8 +174,12 @@ function fit(box) {
     }
 }
 
-// A box fades where it goes on.
+// A box fades where it goes on, and is reached and moved with the keyboard.
 function mark(box) {
+    const scrolls = box.scrollWidth > box.clientWidth + 1;
+    scrolls ? box.tabIndex = 0 : box.removeAttribute("tabindex");
+    scrolls ? box.setAttribute("role", "group") : box.removeAttribute("role");
+    scrolls ? box.setAttribute("aria-label", "scrolls sideways") : box.removeAttribute("aria-label");
     box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
     box.classList.toggle("before", box.scrollLeft > 1);
 }
@@ -144,8 +200,7 @@ document.addEventListener("DOMContentLoaded", () => {
         fit(entry.target);
         mark(entry.target);
     }));
-    for (const box of document.querySelectorAll(".scroll, pre.fragment, div.fragment")) {
-        box.tabIndex = 0; // reached and moved with the keyboard
+    for (const box of document.querySelectorAll(".scroll, pre.fragment, pre.verbatim, div.fragment, .memproto, .memdoc, .formulaDsp")) {
         box.addEventListener("scroll", () => mark(box), { passive: true });
         resized.observe(box);
     }
@@ -178,7 +233,7 @@ document.addEventListener("DOMContentLoaded", () => {
             button.addEventListener("click", () => {
                 const before = pair.getBoundingClientRect().top;
                 show(language);
-                pair.closest("#doc-content")?.scrollBy(0, pair.getBoundingClientRect().top - before); // what is read stays where it is
+                window.scrollBy(0, pair.getBoundingClientRect().top - before); // what is read stays where it is
             });
             return button;
         }));
@@ -189,17 +244,6 @@ document.addEventListener("DOMContentLoaded", () => {
         mark.remove();
     }
     show(chosen.get("attn-language") ?? languages[0]);
-});
-
-// The map of the lessons is shown from its top, lesson 1, which is in its middle.
-window.addEventListener("load", () => {
-    const map = document.querySelector("figure:has([id$='-what_builds_on_what']) .scroll");
-    if (map) {
-        const centre = element => element.getBoundingClientRect().left + element.getBoundingClientRect().width / 2;
-        const top = element => element.getBoundingClientRect().top;
-        const first = [...map.querySelectorAll("text")].reduce((a, b) => (top(b) < top(a) ? b : a));
-        map.scrollLeft = centre(first) - centre(map);
-    }
 });
 
 // On paper what is folded is shown; afterwards it is as it was.

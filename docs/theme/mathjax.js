@@ -31,3 +31,20 @@ MathJax.Hub.Register.StartupHook("End", () => {
     }
   }
 });
+// A formula has a name that can be read out: its TeX, without what is only for the eye. Also where it was made again.
+(() => {
+  const nameOf = tex => tex.replace(/\\(?:left|right|big[lr]?|displaystyle|mathrm|text|operatorname|,|;|quad|qquad)(?![a-zA-Z])/g, " ").replace(/[{}\\]/g, "").replace(/\s+/g, " ").trim();
+  const name = script => {
+    const frame = document.getElementById(`${script.id}-Frame`);
+    if (frame) {
+      frame.setAttribute("role", "img");
+      frame.setAttribute("aria-label", nameOf(script.text));
+      frame.removeAttribute("tabindex");
+      for (const drawn of frame.querySelectorAll("svg")) {
+        drawn.removeAttribute("role");
+        drawn.setAttribute("aria-hidden", "true");
+      }
+    }
+  };
+  MathJax.Hub.Register.MessageHook("New Math", message => name(document.getElementById(message[1])));
+})();

@@ -170,40 +170,16 @@ const attnSearch = (() => {
         panel.hidden = typedTermsOf(words).length === 0;
     }
 
-    // Takes the place of Doxygen's search, which finds names of the library only. Doxygen's menu makes its field anew when
-    // the window's width changes.
     function install() {
-        const old = document.getElementById("MSearchField");
-        if (old === null || old.type === "search") {
-            return;
-        }
-        const field = old.cloneNode(false);
-        for (const name of field.getAttributeNames().filter(attribute => attribute.startsWith("on"))) {
-            field.removeAttribute(name);
-        }
-        field.type = "search";
-        field.value = "";
-        field.placeholder = "Search all pages";
-        field.setAttribute("aria-label", "Search all pages");
-        old.replaceWith(field);
-        for (const part of document.querySelectorAll("#MSearchSelect, #MSearchSelectWindow, #MSearchResultsWindow, #MSearchCloseImg")) {
-            part.style.display = "none";
-        }
-        document.getElementById("found")?.remove();
-        const panel = document.createElement("div");
+        const field = document.getElementById("search-field"), panel = document.createElement("div");
         panel.id = "found";
         panel.hidden = true;
-        document.body.append(panel);
-        const place = () => {
-            const box = field.getBoundingClientRect();
-            panel.style.top = `${box.bottom + 6}px`;
-            panel.style.left = `${Math.max(8, Math.min(box.left, window.innerWidth - panel.offsetWidth - 8))}px`;
-        };
+        field.parentElement.append(panel);
+        field.parentElement.hidden = false;
         field.addEventListener("focus", () => ready());
         field.addEventListener("input", async () => {
             await ready();
             show(panel, field.value);
-            place();
         });
         field.addEventListener("keydown", event => {
             if (event.key === "Enter" && panel.querySelector("a") !== null) {
@@ -229,9 +205,6 @@ const attnSearch = (() => {
         });
     }
 
-    window.addEventListener("load", () => {
-        install();
-        new MutationObserver(install).observe(document.body, { childList: true, subtree: true });
-    });
+    document.addEventListener("DOMContentLoaded", install);
     return { ready, find, excerpt };
 })();

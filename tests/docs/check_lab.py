@@ -282,6 +282,31 @@ def centre(reader, selector):
     return reader.run("const b = document.querySelector(arguments[0]).getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]", selector)
 
 
+REPLACE = "const s = document.querySelectorAll('[data-moving=story]')[arguments[0]].querySelectorAll('.words select')[arguments[1]]; s.value = arguments[2]; s.dispatchEvent(new Event('change'))"
+
+
+def check_landing(reader):
+    """The two experiments: a head that is switched off, and a name that is exchanged, by hand and by the keyboard."""
+    reader.open("index.html")
+    for stage, (before, press, after) in enumerate((("kite0.989", "Enter", "ball0.776"), ("She1.000", " ", "He0.999"))):
+        first = f"return document.querySelectorAll('[data-moving=story]')[{stage}].querySelector('.chance')?.textContent"
+        button = f"document.querySelectorAll('[data-moving=story]')[{stage}].querySelector('button.large')"
+        reader.run(f"{button}.scrollIntoView()")
+        reader.wait(f"{first} === {json.dumps(before)}", f"experiment {stage} does not begin with {before}")
+        reader.run(f"{button}.focus()")
+        reader.browser.press(press)
+        reader.wait(f"{first} === {json.dumps(after)}", f"the button of experiment {stage} does not give {after}")
+        reader.run(f"{button}.click()")
+        reader.wait(f"{first} === {json.dumps(before)}", f"the button of experiment {stage}, pressed again, does not give {before} back")
+    reader.expect(reader.run("return document.getElementById('picture-main_page-one_head').closest('figure').hidden"), "the still picture stands beside the experiment")
+    told = "return document.querySelector('.told select').selectedOptions[0].text + ' ' + document.querySelector('.told b').textContent"
+    reader.expect(reader.run(told) == "kite blue", f"told is {reader.run(told)}")
+    reader.run("document.querySelectorAll('.large-map .row')[4].dispatchEvent(new MouseEvent('click'))")
+    reader.wait(f"{told} === 'ball red'", "a row that is clicked is not told")
+    reader.run(REPLACE, 0, 3, "green")
+    reader.wait(f"{told} === 'ball green'", "a word that is replaced is not in the map")
+
+
 def check_moving(reader):
     reader.open("lesson_01_single_query.html")
     reader.run("document.querySelector('.moving').scrollIntoView()")
@@ -326,7 +351,8 @@ def check_moving(reader):
     reader.run(slide, 1, 0.5)
     reader.wait(slope.replace("return", "return 0.05 <"), "the root does not bring the slope back")
 
-    for page in ("index.html", "lesson_06_multi_head.html", "lesson_17_story.html"):
+    check_landing(reader)
+    for page in ("lesson_06_multi_head.html", "lesson_17_story.html"):
         reader.open(page)
         reader.run("document.querySelector('[data-moving=story]').scrollIntoView()")
         reader.wait("return document.querySelector('.stage[data-ready]') !== null", "the small model computes nothing")
@@ -339,9 +365,11 @@ def check_moving(reader):
         reader.run("document.querySelectorAll('.moving .maps input')[4].click()")
         reader.wait(f"{first} === {json.dumps(before)}", "a head that is on again does not give the words back")
         reader.run("document.querySelector('.moving .chance').click()")
-        reader.wait("return document.querySelectorAll('.moving .words button').length === 7", "a bar adds no word")
-        reader.run("const t = document.querySelector('.moving .words input'); t.value = 'zebra'; t.dispatchEvent(new Event('change'))")
-        reader.wait("""return document.querySelector('.moving .lab-trouble').textContent.includes('has no word "zebra"')""", "an unknown word is not refused")
+        reader.wait("return document.querySelectorAll('.moving .words select').length === 8", "a bar adds no word") # seven words, and the one more
+        reader.run(REPLACE, 0, 0, "Tom")
+        reader.wait("return document.querySelector('.moving .words select').value === 'Tom' && document.querySelector('.moving .chance').textContent !== null", "the first word can't be replaced")
+        reader.run(REPLACE, 0, 6, "")
+        reader.wait(f"{first}.startsWith('He')", "with Tom for Lily, and the seventh word away, He does not follow")
 
     reader.open("lesson_25_windows_and_sinks.html")
     reader.run("document.querySelector('.moving').scrollIntoView()")

@@ -3,6 +3,7 @@
 
 import io
 import json
+import re
 import struct
 import sys
 import tempfile
@@ -187,6 +188,11 @@ class Pages(SiteCase):
             self.assertLess(summary, page.index(f"\\include 01_one.{suffix}"))
         self.assertEqual(page.count("</details>"), 2)
 
+    def test_the_menu_lists_the_lessons_with_their_numbers(self):
+        self.page("x")
+        menu = (self.build / "menu.html").read_text()
+        self.assertRegex(menu, r'<li data-lesson="01"><a href="\$relpath\^lesson_01_one.html"><span class="number">1</span> [^<]+</a></li>')
+
     def test_the_main_page_has_no_trace_of_its_own(self):
         self.write("docs/main_page.md", "# attn\n\n{{weights}}\n")
         self.assertIn("docs/main_page.md:3: {{weights}}: only a lesson's page has a trace", self.refused("x"))
@@ -254,6 +260,18 @@ def shares(site):
     axes.bar(range(weights.shape[1]), weights[1])
     return drawn, f"The largest is {weights.max():.2f} < 1."
 
+@picture
+def halves(site):
+    drawn, axes = figure(4, 2, columns=2)
+    for half, place in zip(site.trace_called("01_one")["weights"], axes):
+        place.bar(range(half.size), half)
+    return drawn, "The first row, and the second."
+
+@picture
+def halves_to_one_scale(site):
+    drawn, axes = figure(4, 2, columns=2, sharey=True)
+    return drawn, "The same, on one axis."
+
 def helper(site):
     return None
 """
@@ -285,10 +303,19 @@ class Pictures(SiteCase):
         self.assertIn("var(--attn-blue)", drawn)
         self.assertNotIn("#0102", drawn)
 
+    def test_panels_are_pieces_of_one_picture_unless_they_share_an_axis(self):
+        self.write("docs/pictures/lesson_01.py", PICTURES)
+        drawn = self.included(self.page("{{picture halves}}"))
+        self.assertIn('<div role="img" aria-labelledby="picture-01_one-halves" class="panels"><div><svg', drawn)
+        self.assertEqual(drawn.count("<svg"), 2)
+        used = [set(re.findall(r'url\(#([\w-]+)', svg)) for svg in drawn.split("<svg")[1:]]
+        self.assertTrue(all(used) and not used[0] & used[1], used)  # no piece names what stands in the other
+        self.assertEqual(self.included(self.page("{{picture halves_to_one_scale}}")).count("<svg"), 1)
+
     def test_only_what_is_marked_as_a_picture_can_be_shown(self):
         self.assertIn("there is no docs/pictures/lesson_01.py, which would draw 'shares'", self.refused("{{picture shares}}"))
         self.write("docs/pictures/lesson_01.py", PICTURES)
-        self.assertIn("docs/pictures/lesson_01.py has no picture 'helper'; it has shares", self.refused("{{picture helper}}"))
+        self.assertIn("docs/pictures/lesson_01.py has no picture 'helper'; it has shares, halves, halves_to_one_scale", self.refused("{{picture helper}}"))
 
     def test_a_graph_is_drawn_by_attn_with_its_caption_as_title(self):
         drawn = self.included(self.page("{{graph --to weights | One step, < all.}}"))

@@ -15,8 +15,8 @@ for (const stage of moving.stages("plane")) {
     const way = html("select", { onchange: () => compute() }, html("option", { value: "softmax" }, "softmax(scores)"), html("option", { value: "sum" }, "scores / sum(scores)"));
     const numbers = html("table", { class: "tensor-values" }), note = html("p", { role: "status" });
 
-    function plane(title, ...children) {
-        return svg("svg", { viewBox: "0 0 300 320", role: "img", "aria-label": title },
+    function plane(title, ...children) { // a group, since its handles are moved
+        return svg("svg", { viewBox: "0 0 300 320", role: "group", "aria-label": title },
             svg("line", { x1: 0, x2: 300, y1: middle, y2: middle, class: "axis" }), svg("line", { y1: 0, y2: 300, x1: middle, x2: middle, class: "axis" }),
             svg("text", { x: 150, y: 316, "text-anchor": "middle" }, title), ...children);
     }
@@ -25,7 +25,7 @@ for (const stage of moving.stages("plane")) {
     const dots = keys.map((key, j) => svg("g", {}, svg("circle", { r: 6, style: paint(colours[j]) }), svg("text", { x: 9, y: 4 }, `key of ${names[j]}`)));
     dots.forEach((dot, j) => place(dot, keys[j]));
     const arms = queries.map(() => svg("line", { x1: x(0), y1: y(0), class: "arm" }));
-    const handles = queries.map((query, n) => svg("g", { tabindex: 0, class: "handle", role: "slider", "aria-label": `query ${n}, moved by the arrow keys`, "aria-valuetext": "" },
+    const handles = queries.map((query, n) => svg("g", { tabindex: 0, class: "handle", role: "slider", "aria-label": `query ${n}, moved by the arrow keys`, "aria-valuenow": 0, "aria-valuetext": "" },
         svg("circle", { r: 22, class: "room" }), svg("circle", { r: 8 }), svg("text", { x: 11, y: -8 }, count > 1 ? `query ${n}` : "query")));
     const left = plane("queries and keys", ...spokes[0], ...dots, ...arms, ...handles);
 

@@ -1,85 +1,154 @@
-// The small model, live: words are chosen or typed, heads switched off; its maps and the next word follow.
+// The small model, live: each word can be replaced, heads are switched off, and the next word follows.
+//   {{moving story | …}}                                  all maps, a box for each head
+//   {{moving story words=Lily_had_a head=0.3 row=2 | …}}  one head as a large map, with a button; the row is the one that is told;
+//                                                         instead=ID: a picture's text; it stands there where nothing computes
+//   {{moving story words=Lily_had_a other=Tom | …}}       no map; a button that exchanges the first word
 
 "use strict";
 
 for (const stage of moving.stages("story")) {
-    let words = ["Lily", "had", "a", "red", "ball", "."], vocabulary = [], temperature = 1, asked = 0;
+    const { words: given = "Lily_had_a_red_ball_.", head, row, other, instead } = stage.parentElement.dataset;
+    const example = given.split("_"), most = 24, count = head || other ? 4 : 8;
+    const still = document.getElementById(instead)?.closest("figure"); // what stands there where nothing computes
+    const contextOf = name => `layers.${name.replace(".", ".self_attn.head.")}.context`;
     const off = new Set(); // paths of contexts
+    let words = [...example], vocabulary = [], temperature = 1, asked = 0, told = Number(row ?? 0);
 
-    const line = html("p", { class: "words", "aria-live": "polite" });
-    const typed = html("input", { type: "text", list: "attn-vocabulary", size: 10, "aria-label": "the next word", placeholder: "a word", autocapitalize: "off" });
-    const known = html("datalist", { id: "attn-vocabulary" });
+    const line = html("p", { class: "words" }, ...words.map(word => html("span", {}, `${word} `)));
     const note = html("p", { role: "status", class: "lab-trouble" });
-    const maps = html("div", { class: "maps" }), next = html("div", { class: "next" });
-    const add = word => {
-        if (!vocabulary.includes(word)) {
-            note.textContent = `the small model has no word ${quotedText(word)}; it knows: ${vocabulary.join(" ")}`;
-        } else if (words.length >= 24) {
-            note.textContent = "that is enough for a picture: take words away, or begin again";
-        } else {
-            words.push(word);
-            compute();
+    const maps = html("div", { class: head ? "large-map" : "maps" }), sentence = html("p", { class: "told" });
+    const next = html("div", { class: "next" }), verdict = html("p", { class: "verdict", role: "status" });
+
+    // ------------------------------------------------------------------------------------------ the words
+
+    function choice(label, value, more, choose) {
+        const options = [...more, ...vocabulary.map(word => [word, word])];
+        const select = html("select", { "aria-label": label, onchange: () => choose(select.value) }, ...options.map(([option, text]) => html("option", { value: option }, text)));
+        select.value = value;
+        select.style.width = `${select.selectedOptions[0].text.length + 1.5}ch`;
+        return select;
+    }
+
+    function change(to) {
+        if (to.length > most) {
+            note.textContent = `${most} words are enough for a picture: take some away, or begin again`;
+            return;
         }
-    };
-    typed.addEventListener("change", () => {
-        if (typed.value.trim()) {
-            add(typed.value.trim());
-            typed.value = "";
-        }
-    });
+        words = to;
+        compute();
+    }
+
+    function showWords() {
+        const focused = [...line.children].indexOf(document.activeElement);
+        line.replaceChildren(
+            ...words.map((word, i) => choice(`word ${i + 1}`, word, words.length > 1 ? [["", "(no word)"]] : [], to => change(words.toSpliced(i, 1, ...to ? [to] : [])))),
+            choice("one word more", "", [["", "+ word"]], to => change([...words, to])));
+        line.children[Math.min(focused, words.length)]?.focus();
+    }
+
+    // ------------------------------------------------------------------------------------------ the run
+
+    const ask = ablate => lab.ask({ do: "story", words: words.join(" "), ablate });
+
+    async function chances(run) {
+        const logits = run.step("logits");
+        const last = [...logits.values.slice(-vocabulary.length)];
+        const { results } = await lab.ask({ do: "evaluate", given: { logits: moving.array([last.length], last), t: moving.array([], [temperature]) }, formulas: { chances: "softmax(logits / t)" } });
+        return moving.likeliest(results.chances.values, vocabulary, count);
+    }
 
     const compute = moving.steady(stage, async () => {
         note.textContent = "";
         try {
-            const answer = await lab.ask({ do: "story", words: words.join(" "), ablate: [...off] });
-            const run = new Run(answer);
-            vocabulary = answer.vocabulary;
-            if (known.children.length === 0) {
-                known.append(...vocabulary.map(word => html("option", { value: word })));
-            }
+            const run = new Run(await ask([...off]));
+            vocabulary = run.answer.vocabulary;
+            const likeliest = await chances(run);
+            const whole = off.size > 0 ? (await chances(new Run(await ask([]))))[0] : likeliest[0];
             showWords();
-            showMaps(run);
-            await showNext(run);
+            if (!other) {
+                (head ? showHead : showHeads)(run);
+            }
+            next.replaceChildren(...likeliest.map(({ word, chance }) =>
+                html("button", { type: "button", class: "chance", style: `--share: ${chance}`, title: `go on with ${word}`, onclick: () => change([...words, word]) }, ...moving.said(word, chance))));
+            verdict.replaceChildren("The next word: ", html("b", {}, likeliest[0].word), whole.word === likeliest[0].word ? "" : `, no longer ${whole.word}`);
+            verdict.classList.toggle("flipped", whole.word !== likeliest[0].word);
             stage.dataset.ready = String(++asked);
         } catch (error) {
             note.textContent = error.message;
+            if (still) {
+                still.hidden = false;
+            }
         }
     });
 
-    function showWords() {
-        line.replaceChildren(...words.map((word, i) => html("button", { type: "button", title: "begin again from here", onclick: () => { words = words.slice(0, Math.max(1, i + 1)); compute(); } }, word)), typed);
-    }
+    // ------------------------------------------------------------------------------------------ maps
 
-    function showMaps(run) {
+    function showHeads(run) {
         const heads = [...run.steps.keys()].filter(path => /^layers\.\d\.self_attn\.head\.\d\.weights$/.test(path));
         maps.replaceChildren(...heads.map(path => {
             const context = path.replace(/weights$/, "context");
-            const [, layer, head] = /layers\.(\d)\.self_attn\.head\.(\d)/.exec(path);
+            const [, layer, number] = /layers\.(\d)\.self_attn\.head\.(\d)/.exec(path);
             const box = html("input", { type: "checkbox", checked: !off.has(context) });
             box.addEventListener("change", () => {
                 off[box.checked ? "delete" : "add"](context);
                 compute();
             });
-            const map = moving.map(words, run.step(path).values, `weights of layer ${layer}, head ${head}`);
-            return html("figure", { class: off.has(context) ? "off" : "" }, map, html("figcaption", {}, html("label", {}, box, ` layer ${layer}, head ${head}`)));
+            const map = moving.map(words, run.step(path).values, `weights of layer ${layer}, head ${number}`);
+            return html("figure", { class: off.has(context) ? "off" : "" }, map, html("figcaption", {}, html("label", {}, box, ` layer ${layer}, head ${number}`)));
         }));
     }
 
-    async function showNext(run) {
-        const logits = run.step("logits");
-        const last = [...logits.values.slice(-vocabulary.length)];
-        const { results } = await lab.ask({ do: "evaluate", given: { logits: moving.array([last.length], last), t: moving.array([], [temperature]) }, formulas: { chances: "softmax(logits / t)" } });
-        next.replaceChildren(...moving.likeliest(results.chances.values, vocabulary, 8).map(({ word, chance }) =>
-            html("button", { type: "button", class: "chance", style: `--share: ${chance}`, title: `go on with ${word}`, onclick: () => add(word) }, ...moving.said(word, chance))));
+    // A head's weights as a map with the words beside its rows and above its columns; what one row says stands below.
+    function showHead(run) {
+        const weights = run.step(contextOf(head).replace(/context$/, "weights")).values, n = words.length, isOff = off.has(contextOf(head));
+        told = Math.min(told, n - 1);
+        const cell = 26, letter = 8.6, longest = Math.max(...words.map(word => word.length)) * letter + 8;
+        const text = (word, attributes) => svg("text", attributes, word);
+        const rows = words.map((word, i) => svg("g", { class: i === told ? "row told" : "row", onclick: () => { told = i; showHead(run); } },
+            svg("rect", { x: -longest, y: i * cell, width: longest + (i + 1) * cell, height: cell, class: "room" }),
+            text(word, { x: -6, y: i * cell + cell * 0.7, "text-anchor": "end" }),
+            ...words.slice(0, i + 1).map((_, j) => svg("rect", { x: j * cell + 1, y: i * cell + 1, width: cell - 2, height: cell - 2, rx: 3, class: "cell", "fill-opacity": (0.04 + 0.96 * weights[i * n + j]).toFixed(3) },
+                svg("title", {}, `${word} puts ${weights[i * n + j].toFixed(3)} on ${words[j]}`)))));
+        const columns = words.map((word, j) => text(word, { transform: `translate(${j * cell + cell * 0.7} -6) rotate(-60)` }));
+        maps.replaceChildren(svg("svg", { viewBox: `${-longest} ${-longest} ${longest + n * cell + longest / 2} ${longest + n * cell + 2}`, role: "img", style: `min-width: ${n * 16}px`,
+            "aria-label": `a map of ${n} rows and columns: row by row, what weight a word puts on each word before it and on itself` }, ...columns, ...rows));
+        maps.classList.toggle("off", isOff);
+        const weightOf = j => weights[told * n + j];
+        const chosen = html("select", { "aria-label": "the word whose row is told", onchange: () => { told = Number(chosen.value); showHead(run); sentence.querySelector("select").focus(); } },
+            ...words.map((word, i) => html("option", { value: i }, word)));
+        chosen.value = told;
+        const best = words.map((_, j) => j).slice(0, told + 1).sort((a, b) => weightOf(b) - weightOf(a))[0];
+        sentence.replaceChildren("The row of ", chosen, ` puts ${weightOf(best).toFixed(3)} of its weight on `, html("b", {}, words[best]), best === told ? ", itself." : best === told - 1 ? ", the word before it." : ".",
+            isOff ? " The head is off: its results are zeros." : "");
+        toggle.textContent = isOff ? "Switch this head on" : "Switch this head off";
     }
 
-    stage.append(line,
-        html("p", { class: "controls" },
-            moving.slider("temperature", { min: -1, max: 1, step: 0.05, value: 0 }, (value, output) => {
-                temperature = 4 ** value;
-                output.textContent = temperature.toFixed(2);
-                compute();
-            }),
-            html("button", { type: "button", onclick: () => { words = ["Lily", "had", "a", "red", "ball", "."]; off.clear(); compute(); } }, "begin again")),
-        html("div", { class: "story" }, maps, next), note);
+    // ------------------------------------------------------------------------------------------ what is pressed
+
+    const begin = html("button", { type: "button", onclick: () => { off.clear(); told = Number(row ?? 0); change([...example]); } }, "begin again");
+    const toggle = html("button", { type: "button", class: "large", onclick: () => {
+        off[off.has(contextOf(head)) ? "delete" : "add"](contextOf(head));
+        compute();
+    } }, "Switch this head off");
+    const exchange = html("button", { type: "button", class: "large", onclick: () => {
+        change([words[0] === other ? example[0] : other, ...words.slice(1)]);
+        exchange.textContent = `Put ${words[0] === other ? example[0] : other} in its place`;
+    } }, `Put ${other} in ${example[0]}'s place`);
+
+    if (still) {
+        still.hidden = true;
+    }
+    if (head) {
+        stage.append(line, html("div", { class: "one-head" }, html("div", {}, maps, sentence), html("div", { class: "outcome" }, toggle, verdict, next, begin)), note);
+    } else if (other) {
+        stage.append(line, exchange, verdict, next, note);
+    } else {
+        const slider = moving.slider("temperature", { min: -1, max: 1, step: 0.05, value: 0 }, (value, output) => {
+            temperature = 4 ** value;
+            output.textContent = temperature.toFixed(2);
+            compute();
+        });
+        stage.append(line, html("p", { class: "controls" }, slider, begin), html("div", { class: "story" }, maps, html("div", {}, verdict, next)), note);
+    }
+    compute();
 }
