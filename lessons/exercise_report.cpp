@@ -181,9 +181,18 @@ std::string called_with(const WrongResult& wrong)
                        fmt::join(texts, ", "));
 }
 
+/// The same without formulas and names, which would say how it is written.
+void keep_numbers(formula::Explanation& explanation)
+{
+    explanation.formula.clear();
+    explanation.names = explanation.numbers;
+    for (formula::Explanation& part : explanation.parts)
+        keep_numbers(part);
+}
+
 /// How the reference computes one number; where that is a number of an earlier step, how
 /// the earlier one was computed, too.
-std::string arithmetic(const WrongResult& wrong, std::size_t offset)
+formula::Explanation arithmetic(const WrongResult& wrong, std::size_t offset)
 {
     formula::ExplainOptions options{.digits = decimals + 2};
     formula::Explanation explanation =
@@ -192,13 +201,14 @@ std::string arithmetic(const WrongResult& wrong, std::size_t offset)
         options.depth = 1;
         explanation = formula::explain(wrong.reference, wrong.expected, offset, options);
     }
-    return formula::to_text(explanation);
+    return explanation;
 }
 
 /// The first number that differs; a function that is not written yet has none.
 struct FirstCell {
     std::string text;
-    std::string arithmetic; ///< how the reference computes it
+    std::string numbers;    ///< how the reference computes it
+    std::string names = {}; ///< the same, with the names of what it is made of
 };
 
 FirstCell first_cell(const WrongResult& wrong)
@@ -210,14 +220,17 @@ FirstCell first_cell(const WrongResult& wrong)
     const std::size_t offset = first_difference(wrong.found, expected, wrong.reference);
     if (offset == expected.size())
         return {fmt::format("The first {} are right.\n", offset), ""};
-    const std::string formula =
-        wrong.expected.formula.empty()
-            ? ""
-            : "The arithmetic:\n" + indented(arithmetic(wrong, offset));
+    std::string numbers, names;
+    if (!wrong.expected.formula.empty()) {
+        formula::Explanation explanation = arithmetic(wrong, offset);
+        names = indented(formula::to_text(explanation));
+        keep_numbers(explanation);
+        numbers = "The arithmetic:\n" + indented(formula::to_text(explanation));
+    }
     if (offset == wrong.found.size())
         return {fmt::format("The first number that is missing is {}[{}].\n",
                             wrong.expected.path, offset),
-                formula};
+                numbers, names};
     const double right = expected.values[offset], mine = wrong.found.values[offset];
     const bool looks_same = std::abs(right - mine) < 0.001;
     const auto text = [&](double value) {
@@ -232,7 +245,7 @@ FirstCell first_cell(const WrongResult& wrong)
     else if (looks_same)
         result = fmt::format("In full: expected {}, yours gave {}.\n", text(right),
                              text(mine));
-    return {result, formula};
+    return {result, numbers, names};
 }
 
 /// The formulas of a step and of those before it in its scope that it follows from. What
@@ -377,9 +390,10 @@ Hints hints_on(const WrongResult& wrong)
         hints.what += fmt::format("Write it in {}{}\n", wrong.file,
                                   wrong.call.task.empty() ? "." : ": " + wrong.call.task);
     }
-    hints.step += cell.arithmetic;
+    hints.step += cell.numbers;
     if (!wrong.expected.formula.empty() && wrong.call.task.empty())
-        hints.line += "The formulas:\n" + formulas_of(wrong);
+        hints.line += "The formulas:\n" + formulas_of(wrong) +
+                      (cell.names.empty() ? "" : "so that\n" + cell.names);
     return hints;
 }
 

@@ -13,6 +13,11 @@ def functions(text):
     return {node.name: inspect.cleandoc(ast.get_docstring(node) or "") for node in definitions(text)}
 
 
+def unwrapped(text):
+    """A docstring with a line for each paragraph; what is indented stays as it is."""
+    return re.sub(r"(?<=\S)\n(?=\S)", " ", text)
+
+
 def definitions(text):
     return [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
 

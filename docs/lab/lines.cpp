@@ -130,17 +130,36 @@ public:
     {
         names_ = std::move(names);
         Ran ran;
+        for (const Line& line : lines)
+            about(line, lines, [&] { expect_understood(first_word(line.text)); });
         for (std::size_t i = 0; i < lines.size() && !has_returned_; ++i)
-            try {
-                statement(lines, i, ran);
-            } catch (const Error& error) {
-                const bool is_alone = lines.size() == 1 || std::string_view(error.what()).starts_with("line ");
-                throw Error((is_alone ? "" : "line " + std::to_string(lines[i].number) + ": ") + error.what());
-            }
+            about(lines[i], lines, [&] { statement(lines, i, ran); });
         return ran;
     }
 
 private:
+    /// Does something with one of some lines; says which when that fails.
+    template <class Work>
+    static void about(const Line& line, const std::vector<Line>& lines, const Work& work)
+    {
+        const std::size_t number = line.number;
+        try {
+            work();
+        } catch (const Error& error) {
+            const bool is_said = lines.size() == 1 || std::string_view(error.what()).starts_with("line ");
+            throw Error((is_said ? "" : "line " + std::to_string(number) + ": ") + error.what());
+        }
+    }
+
+    static void expect_understood(const std::string& word)
+    {
+        for (const std::string_view other :
+             {"for", "while", "if", "elif", "else", "with", "try", "class", "assert", "raise", "pass"})
+            if (word == other)
+                throw Error("the page has no " + word +
+                            ", only names, formulas and functions; in C++ and Python you have all of it");
+    }
+
     /// @param i  of the line; a definition takes those after it that belong to it
     void statement(const std::vector<Line>& lines, std::size_t& i, Ran& ran)
     {
@@ -150,11 +169,6 @@ private:
             return define_function(lines, i);
         if (word == "import" || word == "from")
             return;
-        for (const std::string_view other :
-             {"for", "while", "if", "elif", "else", "with", "try", "class", "assert", "raise", "pass"})
-            if (word == other)
-                throw Error("the page has no " + word +
-                            ", only names, formulas and functions; in C++ and Python you have all of it");
         if (word == "return") {
             ran.results = values(trimmed(text.substr(word.size())));
             has_returned_ = true;

@@ -47,16 +47,16 @@ lab::Definitions parts()
     return functions;
 }
 
-/// The function of the language that a step is nothing but a call of: to call it is not to write it.
-std::string asked_for(const Step& step)
+/// The function of the language that a call has to write: its result is nothing but that function of its arguments.
+std::string asked_for(const Call& call, const Step& step)
 {
-    if (step.formula.empty())
+    if (step.formula.empty() || !call.result.empty())
         return "";
     const formula::Expression expression = formula::parse_formula(step.formula);
-    const bool is_of_names = std::ranges::all_of(expression.operands, [](const formula::Expression& operand) {
-        return operand.kind == formula::Expression::Kind::name;
+    const bool is_of_arguments = std::ranges::all_of(expression.operands, [&](const formula::Expression& operand) {
+        return std::ranges::find(call.arguments, operand.text, &Argument::name) != call.arguments.end();
     });
-    return expression.kind == formula::Expression::Kind::call && is_of_names ? expression.text : "";
+    return expression.kind == formula::Expression::Kind::call && is_of_arguments ? expression.text : "";
 }
 
 /// What a learner's text gives for a call: a function of that name, or lines about the call's arguments.
@@ -121,7 +121,7 @@ void Exercise::expect_step(const Call& call, const Recording& reference, std::st
         try {
             if (has_weights(call))
                 setup_.functions.merge(parts());
-            const lab::Ran ran = run_text(call, text->second, setup_.functions, asked_for(expected));
+            const lab::Ran ran = run_text(call, text->second, setup_.functions, asked_for(call, expected));
             if (ran.results.size() <= call.place)
                 throw Error(call.result.empty()
                                 ? "there is no result: the last line is one, or return says it"

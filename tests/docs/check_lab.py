@@ -42,7 +42,7 @@ EXERCISES = {
     "02_all_queries": {
         "my_attention": ("softmax(queries @ keys.T) @ values", {"softmax(queries @ keys.T, axis=0) @ values": "softmax_axis", "queries @ keys.T @ values": "softmax_missing", "softmax(queries @ keys) @ values": "keys_reshaped",
                                                                   "softmax(queries @ keys.T / sqrt(queries.shape[1])) @ values": "Nothing is to be scaled"}),
-        "my_attention_in_columns": ("(softmax(Q.T @ K) @ V.T).T", {"softmax(Q.T @ K) @ V.T": "wrong", "(softmax(Q @ K.T) @ V).T": "wrong", "my_attention(Q, K, V)": "wrong"}),
+        "my_attention_in_columns": ("(softmax(Q.T @ K) @ V.T).T", {"softmax(Q.T @ K) @ V.T": "wrong", "(softmax(Q @ K.T) @ V).T": "don't fit", "my_attention(Q, K, V)": "don't fit"}),
     },
     "03_scale_and_softmax": {
         "my_softmax": (

@@ -18,8 +18,8 @@ TEST_CASE("a whole quotient is rounded down, and what it leaves has the sign of 
     CHECK(whole_quotient_of(1, 0.1) == 9); // since 0.1 is a bit more than a tenth
     Recorder recorder;
     const Trace trace(recorder);
-    const Term a = trace.given("a[n, d]", Matrix{{7, -7, 0.5}, {-1, 6, 1e6}}),
-               b = trace.given("b[d]", Vector{2, 3, -0.1});
+    const Term a = trace.given("a[n, d]", Matrix{{7, -7, 0.5}, {-1, 6, 1e6}});
+    const Term b = trace.given("b[d]", Vector{2, 3, -0.1});
     std::ignore = trace("quotient[n, d]", floor_divide(a, b));
     std::ignore = trace("rest[n, d]", a % b);
     std::ignore = trace("again[n, d]", floor_divide(a, b) * b + a % b);

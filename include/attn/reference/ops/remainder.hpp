@@ -2,8 +2,7 @@
 
 #include "attn/reference/ops/terms.hpp"
 
-#include <xtensor/xvectorize.hpp>
-
+#include <algorithm>
 #include <cmath>
 
 namespace attn {
@@ -26,18 +25,33 @@ inline double whole_quotient_of(double a, double b)
                                                             : std::round((a - remainder_of(a, b)) / b);
 }
 
+/// What a function gives for each two numbers of terms that broadcast.
+template <class A, class B>
+Wider<A, B> each_two(double (*function)(double, double), const Term<A>& left, const Term<B>& right)
+{
+    if constexpr (rank_of<A> == 0 && rank_of<B> == 0) {
+        return function(*left, *right);
+    } else {
+        const Wider<A, B> shape = *(left + right); // refuses shapes that don't fit
+        const Wider<A, B> a = xt::broadcast(*left, shape.shape()), b = xt::broadcast(*right, shape.shape());
+        Wider<A, B> result(shape.shape());
+        std::transform(a.begin(), a.end(), b.begin(), result.begin(), function);
+        return result;
+    }
+}
+
 /// left // right
 template <class A, class B>
 Term<Wider<A, B>> floor_divide(const Term<A>& left, const Term<B>& right)
 {
-    Wider<A, B> numbers = xt::vectorize(whole_quotient_of)(*left, *right);
-    return {std::move(numbers), operator_between(left.wording(), "//", right.wording(), Wording::multiplies)};
+    return {each_two(whole_quotient_of, left, right),
+            operator_between(left.wording(), "//", right.wording(), Wording::multiplies)};
 }
 template <class A, class B>
 Term<Wider<A, B>> operator%(const Term<A>& left, const Term<B>& right)
 {
-    Wider<A, B> numbers = xt::vectorize(remainder_of)(*left, *right);
-    return {std::move(numbers), operator_between(left.wording(), "%", right.wording(), Wording::multiplies)};
+    return {each_two(remainder_of, left, right),
+            operator_between(left.wording(), "%", right.wording(), Wording::multiplies)};
 }
 
 /// @}
