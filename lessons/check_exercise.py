@@ -13,7 +13,6 @@ before each function is called, and "verdict CODE" at the end.
 
 import argparse
 import importlib.util
-import json
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,8 @@ try:
 except ImportError:
     print("check_exercise.py: this Python has no NumPy, expected one that has: apt-get install python3-numpy", file=sys.stderr)
     sys.exit(2)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+from attn import exercises  # noqa: E402
 
 
 class Unusable(Exception):
@@ -51,26 +52,9 @@ def place_of(error, path):
     return f"{place}  {type(error).__name__}: {error}"
 
 
-def in_double(array):
-    """Real numbers as float64: a file has float32 where that loses nothing. Whole numbers as int64."""
-    return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
-
-
-def arguments_of(call, number, arrays):
-    """The arguments of one call. Weights are a dictionary of arrays, and a single number is a Python number."""
-    arguments = []
-    for parameter in call["parameters"]:
-        name = f"call.{number}.{parameter}"
-        if name in arrays:
-            arguments.append(arrays[name].item() if arrays[name].ndim == 0 else arrays[name].copy())
-        else:
-            arguments.append({key.removeprefix(f"{name}."): arrays[key].copy() for key in arrays if key.startswith(f"{name}.")})
-    return arguments
-
-
 def result_of(module, path, call, arguments, state):
     """What the function returns, as an array of numbers."""
-    name, place = call["function"], call.get("place")
+    name = call["function"]
     function = getattr(module, name, None)
     if function is None:
         raise Unusable(f"{name} is missing, expected a function of that name in {path}")
@@ -79,17 +63,10 @@ def result_of(module, path, call, arguments, state):
         result = function(*arguments)
     except (Exception, SystemExit) as error:
         raise Unusable(f"{name} ended with an error\n{place_of(error, path)}") from error
-    if place is not None:
-        if not isinstance(result, tuple) or len(result) <= place:
-            raise Unusable(f"{name} returned {type(result).__name__}, expected several results: return a, b")
-        result = result[place]
     try:
-        array = np.asarray(result)
-    except ValueError:
-        array = np.asarray(None)
-    if array.dtype.kind not in "biuf":
-        raise Unusable(f"{name} returned {type(result).__name__}, expected an array of numbers")
-    return in_double(array)
+        return exercises.result_of(call, result)
+    except exercises.Error as error:
+        raise Unusable(str(error)) from error
 
 
 def results_of(path, calls, arrays, state):
@@ -98,22 +75,20 @@ def results_of(path, calls, arrays, state):
     try:
         module = functions_of(path, state)
         for number, call in enumerate(calls):
-            found[f"call.{number}"] = result_of(module, path, call, arguments_of(call, number, arrays), state)
+            found[f"call.{number}"] = result_of(module, path, call, exercises.arguments_of(call, number, arrays), state)
     except Unusable as error:
         return found, str(error)
     return found, ""
 
 
-def check(program, path, with_hint, state):
+def check(program, path, flags, state):
     with tempfile.TemporaryDirectory() as folder:
         calls_file, found_file = Path(folder) / "calls.npz", Path(folder) / "found.npz"
         subprocess.run([program, "--calls", calls_file], check=True)
-        with np.load(calls_file) as content:
-            calls = json.loads(content["calls.json"])
-            arrays = {name: in_double(content[name]) for name in content.files if name != "calls.json"}
+        calls, arrays = exercises.read_calls(calls_file)
         found, trouble = results_of(path, calls, arrays, state)
         np.savez(found_file, **found)
-        checked = subprocess.run([program, "--found", found_file, *(["--hint"] if with_hint else [])], check=False, stderr=subprocess.PIPE, text=True)
+        checked = subprocess.run([program, "--found", found_file, *flags], check=False, stderr=subprocess.PIPE, text=True)
         # A wrong result comes before the call that could not be compared.
         message = checked.stderr or (f"{trouble}\n" if checked.returncode == 1 else "")
         print(message, end="", file=sys.stderr)
@@ -125,7 +100,8 @@ def main():
     parser.add_argument("program", type=Path, help="the exercise's C++ check")
     parser.add_argument("exercise", type=Path, help="the file with the functions")
     parser.add_argument("--verdict", type=Path, metavar="FILE", help="a pipe that gets what is run, and the result")
-    parser.add_argument("--hint", action="store_true", help="show the formula of a function that is not written yet")
+    parser.add_argument("--hint", action="store_true", help="show the step to look at, and the arithmetic of its number")
+    parser.add_argument("--answer", action="store_true", help="show the formula, too")
     arguments = parser.parse_args()
 
     def state(line):
@@ -136,7 +112,8 @@ def main():
         if not path.is_file():
             print(f"check_exercise.py: there is no file {path}", file=sys.stderr)
             return 2
-    code = check(arguments.program.resolve(), arguments.exercise.resolve(), arguments.hint, state)
+    flags = [flag for flag, is_given in (("--hint", arguments.hint), ("--answer", arguments.answer)) if is_given]
+    code = check(arguments.program.resolve(), arguments.exercise.resolve(), flags, state)
     sys.stdout.flush()
     sys.stderr.flush()
     state(f"verdict {code}")

@@ -1,5 +1,6 @@
 #include "exercise_check.hpp"
 
+#include "exercise_calls.hpp"
 #include "exercise_report.hpp"
 
 #include "attn/cli/flags.hpp"
@@ -10,7 +11,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -25,15 +25,13 @@ struct Exercise::Setup {
     std::string topic;
     std::filesystem::path calls_file = {}, found_file = {},
                           verdict_file = {}; ///< empty unless the flags name them
-    bool with_hint = false;
+    bool with_hint = false, with_answer = false;
     files::NamedArrays found =
         {};                ///< what exercise.py returned, by the number of the call
     std::size_t count = 0; ///< of the calls so far
     std::vector<std::string> right =
         {}; ///< functions without a wrong result so far, each once
-    nlohmann::ordered_json calls =
-        nlohmann::ordered_json::array(); ///< of all functions, for exercise.py
-    files::Npz arguments = {};           ///< of these calls
+    std::vector<ExpectedCall> calls = {}; ///< of all functions, for exercise.py
 };
 
 namespace {
@@ -50,8 +48,6 @@ void state(const std::filesystem::path& pipe, const std::string& line)
     if (!pipe.empty())
         std::ofstream(pipe) << line + "\n";
 }
-
-std::string call_name(std::size_t number) { return "call." + std::to_string(number); }
 
 /// The numbers that a learner is compared with follow from the formulas that a message
 /// shows.
@@ -74,11 +70,12 @@ void Exercise::expect_step(const Call& call, const Recording& reference,
                            std::string_view step, const std::function<Array()>& mine)
 {
     ++setup_.count;
-    if (!setup_.calls_file.empty())
-        return keep(call);
-
-    std::erase(setup_.right, call.function); // until this call is right, too
     expect_verified(reference);
+    if (!setup_.calls_file.empty()) {
+        setup_.calls.push_back({call, reference, std::string(step)});
+        return;
+    }
+    std::erase(setup_.right, call.function); // until this call is right, too
     const Step& expected = reference.at(step);
     Array found = found_by(call, mine);
     if (found.size() == 1 && expected.value.size() == 1)
@@ -86,26 +83,12 @@ void Exercise::expect_step(const Call& call, const Recording& reference,
     if (!is_same(found, expected.value, reference)) {
         const std::string file = fmt::format("lessons/{}/exercise.{}", setup_.topic,
                                              setup_.found_file.empty() ? "cpp" : "py");
-        throw Failed(report({call, reference, expected, found, file, setup_.with_hint}));
+        throw Failed(to_text(hints_on({call, reference, expected, found, file}),
+                             setup_.with_answer ? Stage::line
+                             : setup_.with_hint ? Stage::step
+                                                : Stage::what));
     }
     setup_.right.push_back(call.function);
-}
-
-void Exercise::keep(const Call& call)
-{
-    nlohmann::ordered_json kept{{"function", call.function},
-                                {"parameters", nlohmann::json::array()}};
-    if (!call.result.empty())
-        kept["place"] = call.place;
-    for (const Argument& argument : call.arguments) {
-        kept["parameters"].push_back(argument.name);
-        for (const auto& [name, array] : argument.arrays)
-            setup_.arguments.arrays.emplace_back(call_name(setup_.count - 1) + "." +
-                                                     argument.name +
-                                                     (name.empty() ? "" : "." + name),
-                                                 array);
-    }
-    setup_.calls.push_back(std::move(kept));
 }
 
 Array Exercise::found_by(const Call& call, const std::function<Array()>& mine) const
@@ -143,8 +126,7 @@ int Exercise::run(std::string_view topic, int argc, char** argv, void (*check)(E
             return 1;
         }
         if (!setup.calls_file.empty()) {
-            setup.arguments.texts.emplace_back("calls.json", setup.calls.dump());
-            files::write_npz(setup.calls_file, setup.arguments);
+            write_calls(setup.calls_file, setup.calls);
             return 0;
         }
         cli::print("exercise {} is done: {} {} right. A solution to compare with: "
@@ -159,7 +141,8 @@ int Exercise::run(std::string_view topic, int argc, char** argv, void (*check)(E
          .summary = "Checks the functions of exercise.cpp.",
          .groups = {{"While you write",
                      {{"--hint", "", setup.with_hint,
-                       "show the formula of a function that is not written yet"}}},
+                       "show the step to look at, and the arithmetic of its number"},
+                      {"--answer", "", setup.with_answer, "show the formula, too"}}},
                     {"For exercise.py",
                      {{"--calls", "FILE.npz", setup.calls_file,
                        "write the arguments of every call instead"},

@@ -95,7 +95,6 @@ private:
 
     void expect_step(const Call& call, const Recording& reference, std::string_view step,
                      const std::function<Array()>& mine);
-    void keep(const Call& call);
     Array found_by(const Call& call, const std::function<Array()>& mine) const;
 
     Setup& setup_;

@@ -2,6 +2,8 @@
 
 #include "attn/diff/diff.hpp"
 #include "attn/formula/explain.hpp"
+#include "attn/formula/expression.hpp"
+#include "attn/formula/recompute.hpp"
 #include "attn/show/console.hpp"
 
 #include <fmt/format.h>
@@ -10,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <sstream>
 
 namespace attn {
@@ -178,9 +181,18 @@ std::string called_with(const WrongResult& wrong)
                        fmt::join(texts, ", "));
 }
 
+/// The same without formulas and names, which would say how it is written.
+void keep_numbers(formula::Explanation& explanation)
+{
+    explanation.formula.clear();
+    explanation.names = explanation.numbers;
+    for (formula::Explanation& part : explanation.parts)
+        keep_numbers(part);
+}
+
 /// How the reference computes one number; where that is a number of an earlier step, how
 /// the earlier one was computed, too.
-std::string arithmetic(const WrongResult& wrong, std::size_t offset)
+formula::Explanation arithmetic(const WrongResult& wrong, std::size_t offset)
 {
     formula::ExplainOptions options{.digits = decimals + 2};
     formula::Explanation explanation =
@@ -189,26 +201,36 @@ std::string arithmetic(const WrongResult& wrong, std::size_t offset)
         options.depth = 1;
         explanation = formula::explain(wrong.reference, wrong.expected, offset, options);
     }
-    return formula::to_text(explanation);
+    return explanation;
 }
 
-/// The first number that differs, and how the reference computes it.
-std::string first_cell(const WrongResult& wrong)
+/// The first number that differs; a function that is not written yet has none.
+struct FirstCell {
+    std::string text;
+    std::string numbers;    ///< how the reference computes it
+    std::string names = {}; ///< the same, with the names of what it is made of
+};
+
+FirstCell first_cell(const WrongResult& wrong)
 {
     const Array& expected = wrong.expected.value;
     if (wrong.found.rank() != expected.rank() ||
         (wrong.found.shape != expected.shape && expected.rank() != 1))
-        return "";
+        return {};
     const std::size_t offset = first_difference(wrong.found, expected, wrong.reference);
     if (offset == expected.size())
-        return fmt::format("The first {} are right.\n", offset);
-    const std::string formula =
-        wrong.expected.formula.empty()
-            ? ""
-            : "The arithmetic:\n" + indented(arithmetic(wrong, offset));
+        return {fmt::format("The first {} are right.\n", offset), ""};
+    std::string numbers, names;
+    if (!wrong.expected.formula.empty()) {
+        formula::Explanation explanation = arithmetic(wrong, offset);
+        names = indented(formula::to_text(explanation));
+        keep_numbers(explanation);
+        numbers = "The arithmetic:\n" + indented(formula::to_text(explanation));
+    }
     if (offset == wrong.found.size())
-        return fmt::format("The first number that is missing is {}[{}].\n{}",
-                           wrong.expected.path, offset, formula);
+        return {fmt::format("The first number that is missing is {}[{}].\n",
+                            wrong.expected.path, offset),
+                numbers, names};
     const double right = expected.values[offset], mine = wrong.found.values[offset];
     const bool looks_same = std::abs(right - mine) < 0.001;
     const auto text = [&](double value) {
@@ -223,37 +245,124 @@ std::string first_cell(const WrongResult& wrong)
     else if (looks_same)
         result = fmt::format("In full: expected {}, yours gave {}.\n", text(right),
                              text(mine));
-    return result + formula;
+    return {result, numbers, names};
 }
 
-/// The well-known mistakes that give what was found, or how the right numbers are laid
-/// out otherwise.
-std::string likely_mistakes(const WrongResult& wrong)
+/// The formulas of a step and of those before it in its scope that it follows from. What
+/// a part gives, such as norm1.output, stands for the part.
+std::string formulas_of(const WrongResult& wrong)
+{
+    const formula::StepNames names(wrong.reference);
+    const auto& steps = wrong.reference.steps;
+    const std::string& path = wrong.expected.path;
+    const std::string scope = path.substr(0, path.rfind('.') + 1);
+    std::set<std::size_t> used{names.find(path).value()};
+    for (auto step = used.rbegin(); step != used.rend(); ++step)
+        for (const formula::UsedName& name : formula::names_in(steps[*step].formula))
+            if (const auto operand = names.resolve(*step, name.name);
+                operand && !steps[*operand].formula.empty() &&
+                steps[*operand].path.find('.', scope.size()) == std::string::npos)
+                used.insert(*operand);
+    std::string text;
+    for (const std::size_t step : used)
+        text += fmt::format("  {} = {}\n", steps[step].path, steps[step].formula);
+    return text;
+}
+
+bool is_product(const Step& step)
+{
+    const formula::Expression root = formula::parse_formula(step.formula);
+    return root.kind == formula::Expression::Kind::binary && root.text == "@";
+}
+
+/// A product that is divided by the root of a size of what the function was given, where
+/// the reference takes no root: what then comes out is what was found.
+std::string needless_scale(const WrongResult& wrong)
+{
+    const auto& steps = wrong.reference.steps;
+    if (std::ranges::any_of(steps, [](const Step& step) {
+            return step.formula.find("sqrt(") != std::string::npos;
+        }))
+        return "";
+    std::set<std::size_t> sizes;
+    for (const Argument& argument : wrong.call.arguments)
+        for (const auto& [_, array] : argument.arrays)
+            if (array.rank() > 0 && array.shape.back() > 1)
+                sizes.insert(array.shape.back());
+    const formula::Recomputation run(wrong.reference);
+    const std::size_t last = run.names().find(wrong.expected.path).value();
+    for (std::size_t step = 0; step <= last; ++step) {
+        if (steps[step].formula.empty() || !is_product(steps[step]))
+            continue;
+        for (const std::size_t size : sizes) {
+            const std::string scaled =
+                fmt::format("({}) / sqrt({})", steps[step].formula, size);
+            const auto arrays = run.with({.formulas = {{step, scaled}}}, last);
+            const auto found = arrays.find(last);
+            if (found != arrays.end() &&
+                is_same(wrong.found, found->second, wrong.reference))
+                return fmt::format("Your {} is divided by sqrt({}), the root of the "
+                                   "number of features. Nothing is to be scaled here.\n",
+                                   steps[step].path, size);
+        }
+    }
+    return "";
+}
+
+/// Where what was found has an axis more, and its sum along that axis is right: products
+/// that were not added.
+std::string missing_sum(const WrongResult& wrong)
+{
+    const Array& found = wrong.found;
+    if (found.rank() != wrong.expected.value.rank() + 1)
+        return "";
+    for (std::size_t axis = 0; axis < found.rank(); ++axis) {
+        const Array sum = formula::evaluate(fmt::format("sum(found, axis={})", axis),
+                                            [&](std::string_view) { return &found; })
+                              .value;
+        if (is_same(sum, wrong.expected.value, wrong.reference))
+            return fmt::format("Its sum along axis {} would be right: the products are "
+                               "not added. @ multiplies and adds, * only multiplies.\n",
+                               axis);
+    }
+    return "";
+}
+
+/// What gives the numbers that were found.
+void name_mistake(const WrongResult& wrong, Hints& hints)
 {
     const Array& expected = wrong.expected.value;
+    hints.what += missing_sum(wrong);
     const bool is_mask = expected.type == ElementType::boolean && expected.rank() == 2;
     if (expected.type != ElementType::real && !is_mask)
-        return ""; // many mistakes give the same few whole numbers
+        return; // many mistakes give the same few whole numbers
+    if (const std::string scale = needless_scale(wrong); !scale.empty()) {
+        hints.what += scale;
+        return;
+    }
     const diff::Diff compared = diff::compare(
         wrong.reference, files::NamedArrays{{wrong.expected.path, wrong.found}});
-    if (compared.passed() && compared.type != NumberType::float64)
-        return fmt::format(
+    if (compared.passed() && compared.type != NumberType::float64) {
+        hints.what += fmt::format(
             "All digits that {} has are right: compute in float64, double in C++.\n",
             name_of(compared.type));
-    std::string text;
-    for (const diff::Diagnosis& diagnosis : diff::diagnose(compared))
-        if (!diagnosis.is_alternative)
-            text +=
-                fmt::format("This looks like a well-known mistake, {}: {} {}\n  {} = {} "
-                            "where {} is right\n  seen: {}\n",
-                            diagnosis.pitfall->id, diagnosis.pitfall->sentence,
-                            diagnosis.pitfall->why, diagnosis.steps.front()->path,
-                            diagnosis.formulas.front(), diagnosis.steps.front()->formula,
-                            diagnosis.pitfall->link);
+        return;
+    }
+    for (const diff::Diagnosis& diagnosis : diff::diagnose(compared)) {
+        if (diagnosis.is_alternative)
+            continue;
+        const mistakes::Pitfall& mistake = *diagnosis.pitfall;
+        if (hints.mistake == nullptr)
+            hints.mistake = &mistake;
+        hints.step += fmt::format("Look at the step {}. {}\n",
+                                  diagnosis.steps.front()->path, mistake.why);
+        hints.line += fmt::format(
+            "{} = {} where {} is right\n  seen: {}\n", diagnosis.steps.front()->path,
+            diagnosis.formulas.front(), diagnosis.steps.front()->formula, mistake.link);
+    }
     const diff::StepDiff* first = compared.first_wrong();
-    if (text.empty() && first != nullptr && !first->layout.empty())
-        return fmt::format("Your result {}.\n", first->layout);
-    return text;
+    if (hints.mistake == nullptr && first != nullptr && !first->layout.empty())
+        hints.what += fmt::format("Your result {}.\n", first->layout);
 }
 
 } // namespace
@@ -264,23 +373,43 @@ bool is_same(const Array& found, const Array& expected, const Recording& referen
            first_difference(found, expected, reference) == expected.size();
 }
 
-std::string report(const WrongResult& wrong)
+Hints hints_on(const WrongResult& wrong)
 {
     const std::string name = wrong.call.function +
                              (wrong.call.result.empty() ? "" : "'s " + wrong.call.result);
-    const std::string arguments = called_with(wrong);
-    if (is_unwritten(wrong.found)) {
-        const std::string hint =
-            !wrong.call.task.empty() ? ": " + wrong.call.task
-            : wrong.with_hint
-                ? fmt::format(": {} = {}", wrong.expected.path, wrong.expected.formula)
-                : "; with --hint you see its formula";
-        return fmt::format("{} is not written yet{}{}{}Write it in {}{}\n", name,
-                           both(wrong), arguments,
-                           wrong.with_hint ? first_cell(wrong) : "", wrong.file, hint);
+    const bool is_written = !is_unwritten(wrong.found);
+    const FirstCell cell = first_cell(wrong);
+    Hints hints;
+    hints.what =
+        fmt::format("{} is {}{}{}", name, is_written ? "wrong" : "not written yet",
+                    both(wrong), called_with(wrong));
+    if (is_written) {
+        hints.what += cell.text;
+        name_mistake(wrong, hints);
+    } else {
+        hints.what += fmt::format("Write it in {}{}\n", wrong.file,
+                                  wrong.call.task.empty() ? "." : ": " + wrong.call.task);
     }
-    return fmt::format("{} is wrong{}{}{}{}", name, both(wrong), arguments,
-                       first_cell(wrong), likely_mistakes(wrong));
+    hints.step += cell.numbers;
+    if (!wrong.expected.formula.empty() && wrong.call.task.empty())
+        hints.line += "The formulas:\n" + formulas_of(wrong) +
+                      (cell.names.empty() ? "" : "so that\n" + cell.names);
+    return hints;
+}
+
+std::string to_text(const Hints& hints, Stage stage)
+{
+    std::string text = hints.what;
+    if (hints.mistake != nullptr)
+        text += fmt::format("This looks like a well-known mistake, {}: {}\n",
+                            hints.mistake->id, hints.mistake->sentence);
+    if (stage != Stage::what)
+        text += hints.step;
+    if (stage == Stage::line)
+        return text + hints.line;
+    if (stage == Stage::what && !hints.step.empty())
+        return text + "With --hint you see which numbers it is made of.\n";
+    return text + (hints.line.empty() ? "" : "With --answer you see the formula.\n");
 }
 
 } // namespace attn

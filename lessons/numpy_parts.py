@@ -1,7 +1,8 @@
 """Parts of a Transformer in NumPy, for the exercises that put them together.
 
 Weights are a dictionary of arrays under PyTorch's names, such as "norm1.weight"; `name` is what stands before the last word,
-"norm1". PyTorch keeps the weight of a linear map as (out, in).
+"norm1". PyTorch keeps the weight of a linear map as (out, in). The lessons' pages run these lines, too, so that what an exercise
+calls has names and formulas only: no loop.
 """
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy as np
 def softmax(scores):
     """Along the last axis; zeros where every score is minus infinity."""
     largest = scores.max(axis=-1, keepdims=True)
-    exponentials = np.exp(scores - np.where(np.isinf(largest), 0, largest))
-    return exponentials / np.maximum(exponentials.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
+    exponentials = np.exp(scores - np.where(largest == -np.inf, 0, largest))
+    total = exponentials.sum(axis=-1, keepdims=True)
+    return exponentials / np.where(total == 0, 1, total)
 
 
 def linear(x, weights, name):
@@ -33,17 +35,17 @@ def feed_forward(x, weights, name=""):
 
 def multi_head_attention(x, memory, weights, name, heads, causal=False):
     """The tokens x attend to the tokens of memory: (n, d_model), (m, d_model) -> (n, d_model)"""
-    maps = zip(np.split(weights[f"{name}.in_proj_weight"], 3), np.split(weights[f"{name}.in_proj_bias"], 3))
-    queries, keys, values = (tokens @ weight.T + bias for tokens, (weight, bias) in zip((x, memory, memory), maps))
-    d_k = x.shape[1] // heads
-    contexts = []
-    for head in range(heads):
-        features = slice(head * d_k, (head + 1) * d_k)
-        scaled = queries[:, features] @ keys[:, features].T / np.sqrt(d_k)
-        if causal:
-            scaled = np.where(np.tri(len(x), len(memory), dtype=bool), scaled, -np.inf)
-        contexts.append(softmax(scaled) @ values[:, features])
-    return linear(np.concatenate(contexts, axis=-1), weights, f"{name}.out_proj")
+    n, d_model = x.shape
+    m, d_k = len(memory), d_model // heads
+    query_weight, key_weight, value_weight = weights[f"{name}.in_proj_weight"].reshape(3, d_model, d_model)
+    query_bias, key_bias, value_bias = weights[f"{name}.in_proj_bias"].reshape(3, d_model)
+    queries = (x @ query_weight.T + query_bias).reshape(n, heads, d_k).transpose(1, 0, 2)  # (h, n, d_k)
+    keys = (memory @ key_weight.T + key_bias).reshape(m, heads, d_k).transpose(1, 0, 2)
+    values = (memory @ value_weight.T + value_bias).reshape(m, heads, d_k).transpose(1, 0, 2)
+    scaled = queries @ keys.transpose(0, 2, 1) / np.sqrt(d_k)
+    allowed = (np.arange(m) <= np.arange(n)[:, None] + (m - n)) | (causal == False)  # noqa: E712, an array or a bool
+    contexts = softmax(np.where(allowed, scaled, -np.inf)) @ values
+    return linear(contexts.transpose(1, 0, 2).reshape(n, d_model), weights, f"{name}.out_proj")
 
 
 def embed(ids, table):

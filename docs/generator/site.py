@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from . import counts, course, curriculum, headers, lab, measurements, picture, registers, speed, tables, vectors
+from . import counts, course, curriculum, exercise, headers, lab, measurements, picture, registers, speed, tables, vectors
 from .errors import PageError, read_text
 from .examples import HARNESS, run_examples
 from .numbers import Vocabulary, common_format, nested, number_text, tex, text_of
@@ -271,8 +271,14 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
             raise PageError("only a lesson's page has an exercise")
         for suffix in ("cpp", "py"):
             read_text(self.root / "tests" / "exercises" / f"{page.lesson}.{suffix}", "the repository")
-        here = self.html(f'<div class="lab-exercise" data-lesson="{page.lesson}"></div>') + "\n\n" if self.has_lab else ""
+        here = self.html(self.exercise_here(page)) + "\n\n" if self.has_lab else ""
         return here + self.folded(page, ((f"A solution in {language}", rf"\include {page.lesson}.{suffix}") for language, suffix in (("C++", "cpp"), ("Python", "py"))))
+
+    def exercise_here(self, page):
+        """Where the page's script puts the exercise, and what each of its functions is to do."""
+        asked = exercise.functions(read_text(self.root / "lessons" / page.lesson / "exercise.py", "the repository"))
+        texts = "".join(f'<p class="asked" data-function="{name}" hidden>{html.escape(exercise.unwrapped(text))}</p>' for name, text in asked.items())
+        return f'<div class="lab-exercise" data-lesson="{page.lesson}">{texts}</div>'
 
     def output(self, _page, name):
         """What a command of script/docs printed."""

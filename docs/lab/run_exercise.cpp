@@ -2,13 +2,15 @@
 
 #include "lab.hpp"
 
+#include "lines.hpp"
+
 #include "exercise_report.hpp"
 
 #include "attn/core/error.hpp"
-#include "attn/formula/evaluate.hpp"
+#include "attn/formula/expression.hpp"
 
-#include <cctype>
-#include <map>
+#include <algorithm>
+#include <fstream>
 #include <sstream>
 
 namespace attn {
@@ -18,46 +20,81 @@ lab::ExerciseRun* lab::current_exercise = nullptr;
 struct Exercise::Setup {
     std::string topic;
     lab::ExerciseRun& run;
+    lab::Definitions functions = {}; ///< that the learner's lines can call
 };
 
 namespace {
 
-/// The array that a name in a learner's formula means: an argument, or one of a struct's weights, "parameters.bias".
-const Array* argument_called(const Call& call, std::string_view name)
+/// What a call's parameters mean, in their order.
+std::vector<std::map<std::string, Array, std::less<>>> values_of(const Call& call)
 {
+    std::vector<std::map<std::string, Array, std::less<>>> values;
     for (const Argument& argument : call.arguments)
-        for (const auto& [part, array] : argument.arrays)
-            if (name == (part.empty() ? argument.name : argument.name + "." + part))
-                return &array;
-    return nullptr;
+        values.emplace_back(argument.arrays.begin(), argument.arrays.end());
+    return values;
 }
 
-/// What a learner's lines give: each but the last names what its formula gives, "d = keys.shape[1]"; the last is the result.
-Array evaluate_lines(const Call& call, const std::string& text)
+bool has_weights(const Call& call) { return std::ranges::any_of(call.arguments, &Argument::is_weights); }
+
+/// The parts that exercises with weights are given: the functions of lessons/numpy_parts.py.
+lab::Definitions parts()
 {
-    std::map<std::string, Array, std::less<>> named;
-    const auto lookup = [&](std::string_view name) {
-        const auto found = named.find(name);
-        return found == named.end() ? argument_called(call, name) : &found->second;
-    };
-    std::istringstream lines(text);
-    Array result;
-    for (std::string line; std::getline(lines, line);) {
-        const std::size_t first = line.find_first_not_of(" \t");
-        if (first == line.npos)
-            continue;
-        std::size_t after = first;
-        while (after < line.size() &&
-               (std::isalnum(static_cast<unsigned char>(line[after])) != 0 || line[after] == '_'))
-            ++after;
-        const std::string name = line.substr(first, after - first);
-        const std::size_t sign = line.find_first_not_of(" \t", after);
-        const bool is_named = sign != line.npos && line[sign] == '=' && line.compare(sign, 2, "==") != 0;
-        result = formula::evaluate(is_named ? line.substr(sign + 1) : line, lookup).value;
-        if (is_named)
-            named.insert_or_assign(name, result);
+    std::ifstream file(std::filesystem::path(ATTN_LESSONS_FOLDER) / "numpy_parts.py");
+    std::ostringstream text;
+    text << file.rdbuf();
+    lab::Definitions functions;
+    lab::run_lines(lab::lines_of(text.str()), {}, functions, "");
+    return functions;
+}
+
+/// The function of the language that a call has to write: its result is nothing but that function of its arguments.
+std::string asked_for(const Call& call, const Step& step)
+{
+    if (step.formula.empty() || !call.result.empty())
+        return "";
+    const formula::Expression expression = formula::parse_formula(step.formula);
+    const bool is_of_arguments = std::ranges::all_of(expression.operands, [&](const formula::Expression& operand) {
+        return std::ranges::find(call.arguments, operand.text, &Argument::name) != call.arguments.end();
+    });
+    return expression.kind == formula::Expression::Kind::call && is_of_arguments ? expression.text : "";
+}
+
+/// What a learner's text gives for a call: a function of that name, or lines about the call's arguments.
+lab::Ran run_text(const Call& call, const std::string& text, lab::Definitions& functions, const std::string& refused)
+{
+    const std::vector<lab::Line> lines = lab::lines_of(text);
+    if (!lab::define(lines, call.function)) {
+        lab::Definition definition{{}, lines};
+        for (const Argument& argument : call.arguments)
+            definition.parameters.push_back({argument.name});
+        functions.insert_or_assign(call.function, std::move(definition));
+    } else {
+        lab::run_lines(lines, {}, functions, refused);
     }
-    return result;
+    return lab::run_function(call.function, values_of(call), functions, refused);
+}
+
+/// The names of a learner's that have the numbers of a step of the reference: what is right so far.
+lab::Json right_names(const lab::Ran& ran, const Recording& reference)
+{
+    lab::Json names = lab::Json::array();
+    for (const auto& [name, array] : ran.named)
+        for (const Step& step : reference.steps)
+            if (!step.formula.empty() && is_same(array, step.value, reference)) {
+                names.push_back({{"name", name}, {"step", step.path}});
+                break;
+            }
+    return names;
+}
+
+/// What a wrong result is told about, one more stage at a time.
+lab::Json to_json(const Hints& hints)
+{
+    lab::Json said{{"what", hints.what}, {"step", hints.step}, {"line", hints.line}};
+    if (hints.mistake != nullptr)
+        said["mistake"] = {
+            {"id", hints.mistake->id}, {"sentence", hints.mistake->sentence}, {"link", hints.mistake->link}};
+    return said;
 }
 
 } // namespace
@@ -71,21 +108,33 @@ void Exercise::expect_step(const Call& call, const Recording& reference, std::st
                            const std::function<Array()>&)
 {
     const Step& expected = reference.at(step);
-    const std::string key = call.function + (call.result.empty() ? "" : "." + call.result);
-    lab::Json said{
-        {"function", key}, {"step", expected.path}, {"expected", lab::to_json(expected.value)}, {"task", call.task}};
-    for (const Argument& argument : call.arguments)
+    lab::Json said{{"function", call.function},
+                   {"step", expected.path},
+                   {"task", call.task},
+                   {"expected", lab::to_json(expected.value)}};
+    for (const Argument& argument : call.arguments) {
+        lab::Json& values = said["arguments"][argument.name];
         for (const auto& [part, array] : argument.arrays)
-            said["arguments"][part.empty() ? argument.name : argument.name + "." + part] = lab::to_json(array);
-    if (const auto formula = setup_.run.formulas.find(key); formula != setup_.run.formulas.end()) {
+            (part.empty() ? values : values["weights"][part]) = lab::to_json(array);
+    }
+    if (const auto text = setup_.run.formulas.find(call.function); text != setup_.run.formulas.end()) {
         try {
-            Array found = evaluate_lines(call, formula->second);
+            if (has_weights(call))
+                setup_.functions.merge(parts());
+            const lab::Ran ran = run_text(call, text->second, setup_.functions, asked_for(call, expected));
+            if (ran.results.size() <= call.place)
+                throw Error(call.result.empty()
+                                ? "there is no result: the last line is one, or return says it"
+                                : "expected several results, with " + call.result + " among them: return a, b");
+            Array found = ran.results[call.place];
             if (found.size() == 1 && expected.value.size() == 1)
                 found.shape = expected.value.shape;
             said["found"] = lab::to_json(found);
             said["right"] = is_same(found, expected.value, reference);
-            if (!said["right"])
-                said["report"] = report({call, reference, expected, found, "the box"});
+            if (!said["right"]) {
+                said["hints"] = to_json(hints_on({call, reference, expected, found, "the box"}));
+                said["names"] = right_names(ran, reference);
+            }
         } catch (const Error& error) {
             said["error"] = error.what();
         }

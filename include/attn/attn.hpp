@@ -65,6 +65,7 @@
 #include "attn/reference/ops/matmul.hpp"
 #include "attn/reference/ops/random.hpp"
 #include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/remainder.hpp"
 #include "attn/reference/ops/softmax.hpp"
 #include "attn/reference/ops/terms.hpp"
 #include "attn/reference/ops/top_k.hpp"

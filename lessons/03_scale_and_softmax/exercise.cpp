@@ -13,7 +13,7 @@ using namespace attn;
 Vector my_softmax(const Vector& scores)
 {
     Vector weights({scores.size()}, 0.0);
-    // To do. Which score must be subtracted before std::exp? What is -inf minus -inf?
+    // To do. Which score must be subtracted before std::exp?
     return weights;
 }
 

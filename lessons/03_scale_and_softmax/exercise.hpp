@@ -3,8 +3,8 @@
 #include "attn/core/tensor.hpp"
 
 /// Softmax of one row of scores of any size.
-/// @param scores  (m), finite or minus infinity
-/// @return (m); zeros where every score is minus infinity
+/// @param scores  (m), finite or minus infinity, at least one of them finite
+/// @return (m)
 attn::Vector my_softmax(const attn::Vector& scores);
 
 /// The number by which a dot product must be divided to have variance 1.

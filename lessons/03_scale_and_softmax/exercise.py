@@ -9,12 +9,11 @@ import numpy as np
 
 
 def my_softmax(scores):
-    """Softmax of one row of scores of any size; zeros where every score is minus
-    infinity.
+    """Softmax of one row of scores of any size, such as [1000, 1001, 1002].
 
-    scores (m), finite or minus infinity -> (m)
+    scores (m), finite or minus infinity, at least one of them finite -> (m)
     """
-    # To do. Which score must be subtracted before np.exp? What is -inf minus -inf?
+    # To do. Which score must be subtracted before np.exp?
     return np.zeros_like(scores)
 
 

@@ -36,7 +36,7 @@ void check(Exercise& exercise)
 {
     for (const Vector& scores :
          {Vector{1, 2, 3}, Vector{1000, 1001, 1002}, Vector{-1000, -1001, -1002},
-          Vector{1, minus_infinity, 3}, Vector{minus_infinity, minus_infinity}})
+          Vector{1, minus_infinity, 3}})
         expect_softmax(exercise, scores);
     expect_divisor(exercise, 1, 8);
     expect_divisor(exercise, 4, 32);

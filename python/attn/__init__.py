@@ -10,6 +10,8 @@
     trace.explain("self_attn.head.0.weights[2,1]")
     trace.diff({"scores": scores, "out": out}).first_wrong
 
+    attn.exercise("06_multi_head", my_merged_heads)     # is the exercise of lesson 6 right?
+
 It needs NumPy, and the program attn: on PATH, named by the environment's ATTN, or built in the checkout that this package is in.
 Tensors of PyTorch, JAX and TensorFlow are taken where NumPy's arrays are; none of these is imported. docs/python.md has the rest.
 """
@@ -18,10 +20,11 @@ from attn_record import to as record
 
 from .checking import check
 from .comparison import Comparison, Growth, Pair, Side, compare
+from .exercises import exercise
 from .functions import check_function
 from .program import Error
 from .report import Mistake, Place, Report, Window
 from .trace import Page, Picture, Step, Trace, Verified, load, pitfalls, run
 
 __all__ = ["Comparison", "Error", "Growth", "Mistake", "Page", "Pair", "Picture", "Place", "Report", "Side", "Step", "Trace", "Verified", "Window",
-           "check", "check_function", "compare", "load", "pitfalls", "record", "run"]
+           "check", "check_function", "compare", "exercise", "load", "pitfalls", "record", "run"]

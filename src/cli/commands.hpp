@@ -8,6 +8,7 @@ namespace attn::cli {
 /// line here.
 #define ATTN_COMMANDS(COMMAND)                                                                                         \
     COMMAND(lessons)                                                                                                   \
+    COMMAND(exercise)                                                                                                  \
     COMMAND(run)                                                                                                       \
     COMMAND(verify)                                                                                                    \
     COMMAND(explain)                                                                                                   \

@@ -207,6 +207,43 @@ const Scalar& extreme_cell(const Shaped& call, std::size_t offset, Scalars& scal
     return *Arithmetic(scalars, call, offset).extreme(2, operand, is_largest);
 }
 
+/// The largest whole number that the quotient reaches, as Python has it: of exact numbers exactly.
+double whole_quotient(double a, double b)
+{
+    if (b == 0 || !std::isfinite(a) || !std::isfinite(b))
+        return std::floor(a / b);
+    double rest = std::fmod(a, b);
+    if (rest != 0 && (rest < 0) != (b < 0))
+        rest += b;
+    return std::round((a - rest) / b);
+}
+
+/// By how much a whole quotient can jump, because what is divided is not exact.
+double jump_of_quotient(Rounded a, Rounded b)
+{
+    const double quotient = a.value / b.value;
+    const double error = (a.error + std::abs(quotient) * b.error) / std::abs(b.value);
+    if (a.error == 0 && b.error == 0)
+        return 0;
+    return std::isfinite(error) ? std::floor(quotient + error) - std::floor(quotient - error) : unknown_error;
+}
+
+Rounded floor_divided(Rounded a, Rounded b, const Rounding&)
+{
+    return {whole_quotient(a.value, b.value), jump_of_quotient(a, b)};
+}
+
+/// What a whole quotient leaves, with the sign of the divisor.
+Rounded modulo(Rounded a, Rounded b, const Rounding& r)
+{
+    double rest = std::fmod(a.value, b.value); // exact
+    if (rest != 0 && (rest < 0) != (b.value < 0))
+        rest += b.value;
+    const double jump = jump_of_quotient(a, b), whole = whole_quotient(a.value, b.value);
+    const double inherited = a.error + (b.error == 0 ? 0 : std::abs(whole) * b.error);
+    return r.result(rest, inherited + (jump == 0 ? 0 : jump * std::abs(b.value)));
+}
+
 Rounded raised(Rounded base, Rounded exponent, const Rounding& rounding)
 {
     const double value = std::pow(base.value, exponent.value);
@@ -292,6 +329,12 @@ Expression quotient_gradient(const Backward& at, std::size_t operand)
 {
     const Expression& divisor = at.operands[1];
     return for_operand(at, operand, operand == 0 ? at.grad / divisor : -at.grad * at.result / divisor);
+}
+
+/// Of a - b * (a // b), whose quotient stands still but where it jumps.
+Expression remainder_gradient(const Backward& at, std::size_t operand)
+{
+    return for_operand(at, operand, operand == 0 ? at.grad : -at.grad * floored(at.operands[0], at.operands[1]));
 }
 
 Expression power_gradient(const Backward& at, std::size_t operand)
@@ -422,6 +465,8 @@ std::span<const Function> elementwise_functions()
         of_two("*", multiply, shape_arithmetic, product_gradient),
         of_two(
             "/", [](Rounded a, Rounded b, R r) { return r.divide(a, b); }, shape_quotient, quotient_gradient),
+        of_two("//", floor_divided, shape_arithmetic),
+        of_two("%", modulo, shape_arithmetic, remainder_gradient),
         of_two("**", raised, shape_quotient, power_gradient),
         of_two(
             "<", [](Rounded a, Rounded b, R) { return truth(a.value < b.value, a, b); }, shape_comparison),

@@ -59,8 +59,8 @@ private:
     // sum := product {('+' | '-') product}
     Expression sum() { return chain({"+", "-"}, &Parser::product); }
 
-    // product := signed {('*' | '/' | '@') signed}
-    Expression product() { return chain({"*", "/", "@"}, &Parser::signed_power); }
+    // product := signed {('*' | '//' | '/' | '%' | '@') signed}
+    Expression product() { return chain({"*", "//", "/", "%", "@"}, &Parser::signed_power); }
 
     Expression chain(std::initializer_list<std::string_view> operators, Expression (Parser::*operand)())
     {
@@ -91,7 +91,7 @@ private:
         return accept("**") ? binary("**", std::move(base), signed_power()) : base;
     }
 
-    // postfix := primary {'.T' | '.shape[' comparison ']' | '[' subscripts ']'}
+    // postfix := primary {'.T' | '.shape[' comparison ']' | '[' subscripts ']' | '.' function '(' arguments ')'}
     Expression postfix()
     {
         Expression expression = primary();
@@ -110,6 +110,8 @@ private:
                     expression.subscripts.push_back(subscript());
                 while (accept(","));
                 expect("]");
+            } else if (const std::string method = accept_method(); !method.empty()) {
+                expression = method_call(method, std::move(expression));
             } else {
                 return expression;
             }
@@ -148,35 +150,95 @@ private:
         return expression;
     }
 
+    /// x.sum(…) is sum(x, …), and np.exp(x) is exp(x): NumPy's ways to say a function of the language.
     Expression name_or_call()
     {
         Expression expression = node(Expression::Kind::name, here());
         expression.text = dotted_name();
-        if (accept("("))
-            return call(std::move(expression));
-        const auto constant = std::ranges::find(constants, expression.text, &Constant::name);
+        const std::string in_numpy = expression.text.starts_with("np.") ? expression.text.substr(3) : expression.text;
+        if (accept("(")) {
+            expression.text = in_numpy;
+            const std::size_t dot = expression.text.rfind('.');
+            if (dot == std::string::npos)
+                return call(std::move(expression));
+            const std::string method = expression.text.substr(dot + 1);
+            expression.text.resize(dot);
+            return method_call(method, std::move(expression));
+        }
+        const auto constant = std::ranges::find(constants, in_numpy, &Constant::name);
         if (constant != std::end(constants)) {
             expression.kind = Expression::Kind::number;
+            expression.text = in_numpy;
             expression.number = constant->number;
         }
         return expression;
+    }
+
+    Expression method_call(const std::string& name, Expression of)
+    {
+        Expression expression = wrap(Expression::Kind::call, of.position, std::move(of));
+        expression.text = name;
+        return call(std::move(expression));
     }
 
     Expression call(Expression expression)
     {
         expression.kind = Expression::Kind::call;
         if (accept(")"))
-            return expression;
+            return size_of_first_axis(std::move(expression));
         do {
             if (const std::string keyword = accept_keyword(); !keyword.empty())
                 add_keyword(expression, keyword);
             else if (expression.keywords.empty())
-                expression.operands.push_back(comparison());
+                add_operands(expression);
             else
                 fail("expected a keyword such as axis=0 after the first one");
         } while (accept(","));
         expect(")");
-        return expression;
+        return size_of_first_axis(std::move(expression));
+    }
+
+    /// len(x) is x.shape[0].
+    static Expression size_of_first_axis(Expression call)
+    {
+        if (call.text != "len" || call.operands.size() != 1 || !call.keywords.empty())
+            return call;
+        Expression zero = node(Expression::Kind::number, call.position);
+        zero.text = "0";
+        call.kind = Expression::Kind::size;
+        call.text.clear();
+        call.operands.push_back(std::move(zero));
+        return call;
+    }
+
+    /// An operand, or several in one list or tuple: concat([a, b], axis=0), reshape(x, (2, 3)).
+    void add_operands(Expression& call)
+    {
+        const std::string_view end = accept("[") ? "]" : next_is_tuple() && accept("(") ? ")" : "";
+        do
+            call.operands.push_back(comparison());
+        while (!end.empty() && accept(",") && !next_is(end));
+        if (!end.empty())
+            expect(end);
+    }
+
+    /// True where a parenthesis opens that holds commas of its own, and is a whole operand: (2, 3), but not (a + b) * c.
+    bool next_is_tuple()
+    {
+        if (!next_is("("))
+            return false;
+        int open = 0;
+        bool has_comma = false;
+        std::size_t end = at_;
+        for (; end < formula_.size(); ++end) {
+            const char c = formula_[end];
+            open += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
+            has_comma = has_comma || (c == ',' && open == 1);
+            if (open == 0)
+                break;
+        }
+        const std::size_t after = formula_.find_first_not_of(' ', end + 1);
+        return has_comma && after != formula_.npos && (formula_[after] == ',' || formula_[after] == ')');
     }
 
     void add_keyword(Expression& call, const std::string& keyword)
@@ -189,7 +251,7 @@ private:
     Subscript subscript()
     {
         Subscript entry;
-        if (accept_word("None")) {
+        if (accept_word("None") || accept_word("np.newaxis")) {
             entry.kind = Subscript::Kind::new_axis;
             return entry;
         }
@@ -227,6 +289,21 @@ private:
     {
         while (at_ < formula_.size() && continues_name(formula_[at_]))
             ++at_;
+    }
+
+    /// "sum" where ".sum(" follows.
+    std::string accept_method()
+    {
+        const std::size_t begin = at_;
+        if (accept(".")) {
+            const std::size_t word = at_;
+            read_word();
+            const std::string name(formula_.substr(word, at_ - word));
+            if (!name.empty() && accept("("))
+                return name;
+        }
+        at_ = begin;
+        return {};
     }
 
     /// "axis" where "axis=" follows, which "axis==" is not.

@@ -19,7 +19,9 @@ const Function* find_function(const Expression& expression)
 {
     for (const auto functions : all_functions())
         for (const Function& function : functions)
-            if (function.kind == expression.kind && (!has_name(function.kind) || function.name == expression.text))
+            if (function.kind == expression.kind &&
+                (!has_name(function.kind) || function.name == expression.text ||
+                 (!function.in_numpy.empty() && function.in_numpy == expression.text)))
                 return &function;
     return nullptr;
 }

@@ -25,6 +25,7 @@ struct Backward {
 struct Function {
     Expression::Kind kind = Expression::Kind::call; ///< of the expressions that it is the meaning of
     std::string_view name = {};                     ///< "softmax", "+"; empty where the kind says all
+    std::string_view in_numpy = {};                 ///< NumPy's name where that is another: "concatenate"
 
     // What a call takes.
     enum class More { nothing, tensors, numbers };

@@ -104,9 +104,17 @@ void shape_permute(Shaped& call, const Shaper& shaper)
 void shape_reshape(Shaped& call, const Shaper& shaper)
 {
     const Shape& shape = call.operands[0].shape;
-    for (std::size_t i = 1; i < call.expression->operands.size(); ++i)
-        call.shape.push_back(shaper.count(call.expression->operands[i]));
     const std::size_t count = element_count(shape);
+    std::optional<std::size_t> open; // the axis that is written as -1, and gets what the others leave
+    for (std::size_t i = 1; i < call.expression->operands.size(); ++i) {
+        const Expression& size = call.expression->operands[i];
+        const bool is_open = !open && shaper.whole(size) == -1;
+        if (is_open)
+            open = i - 1;
+        call.shape.push_back(is_open ? 1 : shaper.count(size));
+    }
+    if (const std::size_t others = element_count(call.shape); open && others > 0 && count % others == 0)
+        call.shape[*open] = count / others;
     if (element_count(call.shape) != count)
         throw Error("reshape: " + to_string(shape) + " doesn't have as many numbers as " + to_string(call.shape));
     call.type = call.operands[0].type;
@@ -512,9 +520,14 @@ std::span<const Function> rearranging_functions()
     static const Function functions[] = {
         moves({.kind = Kind::transposed, .shape = shape_transposed, .gradient = transposed_gradient}),
         moves({.kind = Kind::indexed, .shape = shape_subscripted, .gradient = subscripted_gradient}),
-        moves({.name = "permute", .more = More::numbers, .shape = shape_permute, .gradient = permute_gradient}),
+        moves({.name = "permute",
+               .in_numpy = "transpose",
+               .more = More::numbers,
+               .shape = shape_permute,
+               .gradient = permute_gradient}),
         moves({.name = "reshape", .more = More::numbers, .shape = shape_reshape, .gradient = reshape_gradient}),
         moves({.name = "concat",
+               .in_numpy = "concatenate",
                .more = More::tensors,
                .keywords = {"axis"},
                .shape = shape_concat,

@@ -11,7 +11,8 @@ namespace {
 void expect_arguments(const Shaper& shaper, const Function& function, const Expression& call)
 {
     const std::size_t given = call.operands.size(), wanted = function.tensors + function.numbers_after;
-    if (function.more != Function::More::nothing ? given < wanted : given != wanted)
+    const bool has_first_keyword = given == wanted + 1 && !function.keywords.empty(); // x.sum(0)
+    if (function.more != Function::More::nothing ? given < wanted : given != wanted && !has_first_keyword)
         throw Error(call.text + " takes " + std::to_string(wanted) + " arguments, not " + std::to_string(given));
     for (const Keyword& keyword : call.keywords)
         if (std::ranges::find(function.keywords, keyword.name) == function.keywords.end())
@@ -23,7 +24,14 @@ void expect_arguments(const Shaper& shaper, const Function& function, const Expr
 const Expression* keyword(const Expression& call, std::string_view name)
 {
     const auto found = std::ranges::find(call.keywords, name, &Keyword::name);
-    return found == call.keywords.end() ? nullptr : &found->value;
+    if (found != call.keywords.end())
+        return &found->value;
+    const Function* function = find_function(call);
+    if (function == nullptr || function->more != Function::More::nothing || function->keywords.empty() ||
+        function->keywords.front() != name)
+        return nullptr;
+    const std::size_t place = function->tensors + function->numbers_after;
+    return call.operands.size() > place ? &call.operands[place] : nullptr;
 }
 
 ShapedFormula::ShapedFormula(std::string_view text, const Lookup& lookup)

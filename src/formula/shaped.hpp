@@ -102,7 +102,7 @@ private:
     const Lookup& lookup_;
 };
 
-/// The value of a keyword of a call; nullptr where it isn't given.
+/// The value of a keyword of a call; nullptr where it isn't given. The first one needs no name: x.sum(0), as in NumPy.
 const Expression* keyword(const Expression& call, std::string_view name);
 
 } // namespace attn::formula

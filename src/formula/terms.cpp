@@ -66,6 +66,7 @@ Expression operator+(Expression a, Expression b) { return binary(std::move(a), "
 Expression operator-(Expression a, Expression b) { return binary(std::move(a), "-", std::move(b)); }
 Expression operator*(Expression a, Expression b) { return binary(std::move(a), "*", std::move(b)); }
 Expression operator/(Expression a, Expression b) { return binary(std::move(a), "/", std::move(b)); }
+Expression floored(Expression a, Expression b) { return binary(std::move(a), "//", std::move(b)); }
 Expression product(Expression a, Expression b) { return binary(std::move(a), "@", std::move(b)); }
 Expression power(Expression base, Expression exponent) { return binary(std::move(base), "**", std::move(exponent)); }
 Expression compared(Expression a, std::string_view op, Expression b) { return binary(std::move(a), op, std::move(b)); }

@@ -18,6 +18,7 @@ Expression operator+(Expression a, Expression b);
 Expression operator-(Expression a, Expression b);
 Expression operator*(Expression a, Expression b);
 Expression operator/(Expression a, Expression b);
+Expression floored(Expression a, Expression b); ///< a // b
 Expression product(Expression a, Expression b); ///< a @ b
 Expression power(Expression base, Expression exponent);
 Expression compared(Expression a, std::string_view op, Expression b);

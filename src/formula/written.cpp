@@ -11,7 +11,7 @@ Binding binding_of(std::string_view op)
         return Binding::both;
     if (op == "+" || op == "-")
         return Binding::sum;
-    if (op == "*" || op == "/" || op == "@")
+    if (op == "*" || op == "/" || op == "//" || op == "%" || op == "@")
         return Binding::product;
     return op == "**" ? Binding::power : Binding::comparison;
 }

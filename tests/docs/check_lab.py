@@ -12,6 +12,7 @@ Exit codes: 0 all is well; 1 something is broken; 77 there is no Chromium, or th
 """
 
 import argparse
+import ast
 import functools
 import http.server
 import json
@@ -27,21 +28,26 @@ READY = "return document.readyState === 'complete' && !document.querySelector('.
 # One edited cell to all numbers: a tenth of a second, and more for a lesson that computes more. Machines of tests are slow.
 FIRST_RESULT, EDIT = 2.0, 0.1
 SLOW_MACHINE = 4
+ROOT = Path(__file__).resolve().parents[2]
 
-# By lesson and function: right, and wrong in three ways with the mistake's name, or another word of the report.
+# By lesson and function, beside the lesson's own solution: right another way, and wrong with the mistake's name, or another word of
+# what is said.
 EXERCISES = {
     "01_single_query": {
-        "my_scores": ("keys @ query", {"keys.T @ query": "wrong", "2 * keys @ query": "wrong", "keys @": "character"}),
-        "my_weights": ("softmax(scores)", {"exp(scores)": "softmax_unnormalized", "scores / sum(scores)": "softmax_missing", "scores": "softmax_missing"}),
+        "my_scores": ("keys @ query", {"keys.T @ query": "wrong", "2 * keys @ query": "wrong", "keys @": "character", "keys * query": "the products are not added",
+                                    "keys @ query / np.sqrt(len(query))": "Nothing is to be scaled", "for i in keys: i": "the page has no for", "x = query.sum(": "character"}),
+        "my_weights": ("e = exp(scores)\ne / sum(e)", {"softmax(scores)": "softmax is what is to be written here", "exp(scores)": "softmax_unnormalized", "scores / sum(scores)": "softmax_missing", "scores": "softmax_missing"}),
         "my_output": ("weights @ values", {"values @ weights": "wrong", "sum(values, axis=0)": "wrong", "mean(values, axis=0)": "wrong"}),
     },
     "02_all_queries": {
-        "my_attention": ("softmax(queries @ keys.T) @ values", {"softmax(queries @ keys.T, axis=0) @ values": "softmax_axis", "queries @ keys.T @ values": "softmax_missing", "softmax(queries @ keys) @ values": "keys_reshaped"}),
+        "my_attention": ("softmax(queries @ keys.T) @ values", {"softmax(queries @ keys.T, axis=0) @ values": "softmax_axis", "queries @ keys.T @ values": "softmax_missing", "softmax(queries @ keys) @ values": "keys_reshaped",
+                                                                  "softmax(queries @ keys.T / sqrt(queries.shape[1])) @ values": "Nothing is to be scaled"}),
+        "my_attention_in_columns": ("(softmax(Q.T @ K) @ V.T).T", {"softmax(Q.T @ K) @ V.T": "wrong", "(softmax(Q @ K.T) @ V).T": "don't fit", "my_attention(Q, K, V)": "don't fit"}),
     },
     "03_scale_and_softmax": {
         "my_softmax": (
             "top = max(scores)\ne = exp(scores - where(top == -inf, 0, top))\ntotal = sum(e)\ne / where(total == 0, 1, total)",
-            {"exp(scores) / sum(exp(scores))": "softmax_overflow", "exp(scores - max(scores))": "softmax_unnormalized", "scores / sum(scores)": "softmax_missing"},
+            {"softmax(scores)": "softmax is what is to be written here", "exp(scores) / sum(exp(scores))": "softmax_overflow", "exp(scores - max(scores))": "softmax_unnormalized", "scores / sum(scores)": "softmax_missing"},
         ),
         "my_divisor": ("sqrt(d_k) * variance", {"sqrt(d_k)": "wrong", "d_k": "wrong", "sqrt(d_k * variance)": "wrong"}),
     },
@@ -75,6 +81,7 @@ EXERCISES = {
         "my_sinusoid": (
             "angle = position / 10000 ** (2 * floor(feature / 2) / d)\nwhere(feature - 2 * floor(feature / 2) == 0, sin(angle), cos(angle))",
             {
+                "angle = position / 10000 ** (2 * (feature // 2) / d)\nnp.where(feature % 2 == 1, np.sin(angle), np.cos(angle))": "positions_cos_first",
                 "angle = position / 10000 ** (feature / d)\nwhere(feature - 2 * floor(feature / 2) == 0, sin(angle), cos(angle))": "wrong",
                 "angle = position / 10000 ** (2 * floor(feature / 2) / d)\nwhere(feature - 2 * floor(feature / 2) == 0, cos(angle), sin(angle))": "positions_cos_first",
                 "sin(position / 10000 ** (2 * floor(feature / 2) / d))": "wrong",
@@ -90,6 +97,46 @@ EXERCISES = {
                 "x / sqrt(mean(x ** 2, axis=1, keepdims=True) + epsilon)": "rms_mean_subtracted",
             },
         ),
+    },
+    "10_encoder_layer": {
+        "my_pre_norm_layer": (
+            'y = x + multi_head_attention(layer_norm(x, weights, "norm1"), layer_norm(x, weights, "norm1"), weights, "self_attn", heads)\ny + feed_forward(layer_norm(y, weights, "norm2"), weights)',
+            {
+                'y = layer_norm(x + multi_head_attention(x, x, weights, "self_attn", heads), weights, "norm1")\nlayer_norm(y + feed_forward(y, weights), weights, "norm2")': "norm_placement",
+                'y = x + multi_head_attention(layer_norm(x, weights, "norm1"), layer_norm(x, weights, "norm1"), weights, "self_attn", heads)\nfeed_forward(layer_norm(y, weights, "norm2"), weights)': "Right so far: y (residual1)",
+                'n = layer_norm(x, weights, "norm1")\ny = x + multi_head_attention(n, n, weights, "self_attn", 1)\ny + feed_forward(layer_norm(y, weights, "norm2"), weights)': "Right so far: n (norm1.output)",
+                'layer_norm(x, weights, "norm3")': "weights.norm3",
+            },
+        ),
+    },
+    "11_encoder_stack": {
+        "my_parameter_count": ("layers * (4 * d_model * (d_model + 1) + 2 * d_model * d_ff + d_ff + 5 * d_model)",
+                               {"layers * (4 * d_model ** 2 + 2 * d_model * d_ff)": "wrong", "layers * d_model": "wrong", "4 * (d_model * d_model + d_model)": "wrong"}),
+    },
+    "15_training": {
+        "my_loss_gradient": ("p = softmax(logits)\nhot = targets[:, None] == arange(logits.shape[1])\n(p - hot) * (targets >= 0)[:, None] / sum(targets >= 0)",
+                             {"softmax(logits) - (targets[:, None] == arange(logits.shape[1]))": "wrong", "softmax(logits)": "wrong", "-log(softmax(logits))": "wrong"}),
+    },
+    "17_story": {
+        "my_cached_attention": (
+            "keys = concat(past_keys, key, axis=0)\nvalues = concat(past_values, value, axis=0)\nreturn softmax(query @ keys.T / sqrt(key.shape[1])) @ values, keys, values",
+            {"keys = concat(past_keys, key, axis=0)\nvalues = concat(past_values, value, axis=0)\nreturn softmax(query @ keys.T) @ values, keys, values": "no_scale",
+             "softmax(query @ key.T) @ value, key, value": "wrong", "value": "expected several results"},
+        ),
+        "my_numbers_per_token": ("2 * layers * key_value_heads * d_k", {"layers * key_value_heads * d_k": "wrong", "2 * layers * d_k": "wrong", "layers": "wrong"}),
+    },
+    "21_recurrence": {
+        "my_lstm_step": (
+            "def gate(x): return 1 / (1 + np.exp(-x))\na = (x @ input_weights + input_bias + hidden @ recurrent_weights + recurrent_bias).reshape(4, -1)\nc = gate(a[1]) * cell + gate(a[0]) * np.tanh(a[2])\nreturn gate(a[3]) * np.tanh(c), c",
+            {"a = (x @ input_weights + input_bias + hidden @ recurrent_weights + recurrent_bias).reshape(4, -1)\nc = sigmoid(a[0]) * cell + sigmoid(a[1]) * np.tanh(a[2])\nreturn sigmoid(a[3]) * np.tanh(c), c": "wrong",
+             "return hidden, cell": "wrong", "a, b = x @ input_weights\nreturn a, b": "names for"},
+        ),
+    },
+    "22_low_rank_and_talking_heads": {
+        "my_mixed_heads": ("permute(permute(scores, 1, 2, 0) @ mixture, 2, 0, 1)", {"permute(scores, 1, 2, 0) @ mixture": "wrong", "scores": "wrong", "permute(permute(scores, 1, 2, 0) @ mixture.T, 2, 0, 1)": "wrong"}),
+    },
+    "23_pitfalls": {
+        "my_repaired_weights": ("weights / sum(weights, axis=1)[:, None]", {"weights / sum(weights, axis=0)": "wrong", "weights": "wrong", "weights / sum(weights)": "wrong"}),
     },
     "14_gradients": {
         "my_score_gradient": (
@@ -261,21 +308,80 @@ def check_bar(reader):
     reader.expect("all verified" in reader.badge(), f"from the disk: {reader.badge()}")
 
 
+SECTION = "const s = document.querySelector(`.lab-exercise section[data-name=\"${arguments[0]}\"]`);"
+
+
+def verdict_on(reader, function, lines):
+    """What the page says of lines in a function's box."""
+    reader.run(f"{SECTION} s.querySelector('.verdict').textContent = ''; const t = s.querySelector('textarea'); t.value = arguments[1]; t.dispatchEvent(new Event('input')); s.querySelector('textarea + p button').click()", function, lines)
+    reader.wait(f"{SECTION.replace('arguments[0]', json.dumps(function))} return s.querySelector('.verdict').textContent !== ''", f"{function}: no verdict")
+    return reader.run(f"{SECTION} return [s.className, s.querySelector('.verdict').innerText]", function)
+
+
+def open_exercise(reader, lesson):
+    reader.open(f"lesson_{lesson}.html")
+    reader.run("localStorage.clear()")
+    reader.open(f"lesson_{lesson}.html")
+    reader.run("document.querySelector('.lab-exercise button').click()")
+    reader.wait("return document.querySelector('.lab-exercise section') !== null || document.querySelector('.lab-exercise').textContent.includes('needs a loop')", "no exercise comes")
+    return reader.run("return [...document.querySelectorAll('.lab-exercise section')].map(s => s.dataset.name)")
+
+
+def is_straight(function):
+    """True where a function has what the page understands: names, formulas, functions and return."""
+    return not any(isinstance(node, (ast.For, ast.While, ast.If, ast.comprehension)) for node in ast.walk(function))
+
+
 def check_exercises(reader):
-    for lesson, functions in EXERCISES.items():
-        reader.open(f"lesson_{lesson}.html")
-        reader.run("document.querySelector('.lab-exercise button').click()")
-        reader.wait("return document.querySelector('.lab-exercise section') !== null", "no exercise comes")
-        for function, (right, wrong) in functions.items():
-            for formula, word in {right: "right: ", **wrong}.items():
-                answer = """
-                    const s = [...document.querySelectorAll('.lab-exercise section')].find(s => s.querySelector('code').textContent.startsWith(arguments[0] + '('));
-                    s.querySelector('pre').textContent = ''; s.querySelector('textarea').value = arguments[1]; s.querySelector('.lab-formula button').click();
-                    window.verdict = s.querySelector('pre')"""
-                reader.run(answer, function, formula)
-                reader.wait("return window.verdict.textContent !== ''", f"{function}: no verdict")
-                verdict = reader.run("return window.verdict.textContent")
-                reader.expect(word in verdict and (word == "right: ") == verdict.startswith("right: "), f"{function} = {formula}: expected {word!r}, found {verdict[:200]!r}")
+    """Each lesson's own solution is right in its page, as it stands in the file, and what is wrong is named."""
+    solved = 0
+    for path in sorted((ROOT / "tests" / "exercises").glob("[0-9]*.py")):
+        lesson, solution = path.stem, path.read_text(encoding="utf-8")
+        functions = {node.name: node for node in ast.parse(solution).body if isinstance(node, ast.FunctionDef)}
+        names = open_exercise(reader, lesson)
+        reader.expect(set(names) <= functions.keys() and EXERCISES.get(lesson, {}).keys() <= set(names), f"the page asks for {names}")
+        for name in names:
+            state, said = verdict_on(reader, name, solution)
+            if is_straight(functions[name]):
+                solved += 1
+                reader.expect(state == "right", f"{name}: its own solution is {said[:300]!r}")
+            else:
+                reader.expect(state == "wrong" and "the page has no" in said, f"{name}: of a loop is said {said[:200]!r}")
+        all_right = all(is_straight(functions[name]) for name in names) and names
+        reader.expect(reader.run("return localStorage.getItem(`attn-done-${arguments[0]}`)", lesson[:2]) == ("1" if all_right else None), "a lesson that is done has no tick, or one that isn't has")
+        for name, (right, wrong) in EXERCISES.get(lesson, {}).items():
+            state, said = verdict_on(reader, name, right)
+            reader.expect(state == "right", f"{name} = {right}: found {said[:300]!r}")
+            for lines, word in wrong.items():
+                state, said = verdict_on(reader, name, lines)
+                reader.expect(state == "wrong" and word in said, f"{name} = {lines}: expected {word!r}, found {said[:300]!r}")
+                reader.expect("The arithmetic" not in said and "The formulas" not in said, f"{name} = {lines}: the answer comes at once")
+    reader.expect(solved >= 28, f"only {solved} functions are solved in their pages")
+
+
+def check_hints(reader):
+    """What is wrong, then which step, then the line; what was written is there again at the next visit."""
+    open_exercise(reader, "01_single_query")
+    state, said = verdict_on(reader, "my_weights", "exp(scores)")
+    reader.expect(said.startswith("Softmax's exponentials") or "softmax_unnormalized" in said.split("\n")[0], f"the mistake does not come first: {said[:200]!r}")
+    section = SECTION.replace("arguments[0]", "'my_weights'")
+    for title, new in (("Which step?", "The arithmetic"), ("Show the line", "weights = softmax(scores)")):
+        button = f"{section} const b = s.querySelector('.verdict button');"
+        reader.expect(reader.run(f"{button} return b.textContent") == title, f"no button says {title}")
+        reader.run(f"{button} b.click()")
+        said = reader.run(f"{section} return s.querySelector('.verdict').innerText")
+        reader.expect(new in said, f"{title}: {new} does not come: {said[:300]!r}")
+    reader.expect(reader.run(f"{section} return s.querySelector('.verdict button')") is None, "there is more than the line")
+    colours = {}
+    for lines in ("exp(scores) / sum(exp(scores))", "exp(scores)"):
+        state, _ = verdict_on(reader, "my_weights", lines)
+        colours[state] = reader.run(f"{section} return getComputedStyle(s.querySelector('.verdict > p')).color")
+    reader.expect(colours["right"] != colours["wrong"], f"right and wrong are {colours}")
+    verdict_on(reader, "my_scores", "keys @ query")
+    reader.open("lesson_01_single_query.html")
+    reader.wait("return document.querySelector('.lab-exercise section[data-name=my_scores].right') !== null", "what was right is not right at the next visit")
+    reader.expect(reader.run(f"{section} return s.querySelector('textarea').value") == "exp(scores)", "what was written is gone")
+    reader.run("localStorage.clear()")
 
 
 def centre(reader, selector):
@@ -450,6 +556,7 @@ def main():
             print(f"{lesson}: first result {took:.2f} s, an edit {'-' if edit is None else f'{edit:.2f} s'}, {count} places", flush=True)
         check_bar(reader)
         check_exercises(reader)
+        check_hints(reader)
         check_moving(reader)
         if arguments.screenshots:
             screenshots(reader, arguments.screenshots)

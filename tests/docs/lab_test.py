@@ -157,21 +157,35 @@ def answers_to(questions, node, lab, folder):
     return json.loads(answered.read_text())
 
 
+# Lines for a box of an exercise, and what is said of them: nothing where they are right.
+LINES = [
+    ("01_single_query", "my_scores", "keys @ query", ""),
+    ("01_single_query", "my_scores", "import numpy as np\n\ndef my_scores(q, k):\n    \"\"\"One score\n    per key.\"\"\"\n    return (k  # (m, d_k)\n            @ q)\n", ""),
+    ("01_single_query", "my_scores", "n, d = keys.shape\nx = np.concatenate([query], axis=0)\nx *= d // d\nkeys.dot(x)", "there is no function dot"),
+    ("01_single_query", "my_scores", "def twice(x, by=2): return by * x\ntwice(keys @ query, by=1)", ""),
+    ("01_single_query", "my_scores", "def again(x): return again(x)\nagain(keys)", "too deeply"),
+    ("01_single_query", "my_scores", "def my_scores(keys): return keys", "my_scores has 1 parameters, and is called with 2 arguments"),
+    ("01_single_query", "my_scores", "keys.T @ query", "is wrong"),
+    ("01_single_query", "my_scores", "return", "there is no result"),
+    ("01_single_query", "my_scores", "", "there is no result"),
+    ("01_single_query", "my_scores", "keys[0] = 3", "expected a name before =, found keys[0]"),
+    ("01_single_query", "my_scores", "a, b = keys\na", "2 names for 3 values"),
+    ("01_single_query", "my_scores", "for key in keys:\n    key @ query", "the page has no for"),
+    ("01_single_query", "my_weights", "e = np.exp(scores)\ne / e.sum()", ""),
+    ("01_single_query", "my_weights", "exp(scores)", "softmax_unnormalized"),
+    ("01_single_query", "my_weights", "np.softmax(scores)", "softmax is what is to be written here"),
+    ("01_single_query", "my_output", "weights @", "character 10"),
+    ("10_encoder_layer", "my_pre_norm_layer", 'linear(x, weights, f"{nothing}.linear1")', "only names of strings"),
+]
+
+
 def check_exercises(node, lab, folder):
     problems = []
-    questions = [
-        {"do": "exercise", "lesson": "01_single_query", "formulas": formulas}
-        for formulas in (
-            {"my_scores": "keys @ query", "my_weights": "softmax(scores)", "my_output": "weights @ values"},
-            {"my_scores": "keys.T @ query", "my_weights": "exp(scores)", "my_output": "weights @"},
-        )
-    ]
-    right, wrong = answers_to(questions, node, lab, folder)
-    problems += [f"exercise 1: {call['function']} is right, and said to be wrong" for call in right["calls"] if not call.get("right")]
-    reports = {call["function"]: call.get("report") or call.get("error") or "nothing" for call in wrong["calls"]}
-    for function, word in {"my_scores": "wrong", "my_weights": "softmax_unnormalized", "my_output": "character 10"}.items():
-        if word not in reports[function]:
-            problems.append(f"exercise 1: {function}: expected a word about {word}, found {reports[function]}")
+    questions = [{"do": "exercise", "lesson": lesson, "formulas": {function: lines}} for lesson, function, lines, _ in LINES]
+    for (lesson, function, lines, expected), answer in zip(LINES, answers_to(questions, node, lab, folder)):
+        said = [json.dumps([call.get("error"), call.get("hints")]) for call in answer["calls"] if call["function"] == function and not call.get("right")]
+        if not (any(expected in one for one in said) if expected else said == []):
+            problems.append(f"exercise {lesson}, {function} = {lines!r}: expected {expected or 'that it is right'!r}, found {said}")
     return problems
 
 

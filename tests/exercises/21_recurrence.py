@@ -11,6 +11,7 @@ def my_lstm_step(
 
     from_token = x @ input_weights + input_bias
     from_state = hidden @ recurrent_weights + recurrent_bias
-    input_gate, forget_gate, candidate, output_gate = np.split(from_token + from_state, 4)
+    parts = (from_token + from_state).reshape(4, -1)
+    input_gate, forget_gate, candidate, output_gate = parts
     new_cell = sigmoid(forget_gate) * cell + sigmoid(input_gate) * np.tanh(candidate)
     return sigmoid(output_gate) * np.tanh(new_cell), new_cell

@@ -34,6 +34,9 @@ WRONG = [
       "called with scores = [2, 4, 4]", "= exp(2 - 4) / (exp(2 - 4) + exp(4 - 4) + exp(4 - 4))"]),
     ("01_single_query", "def my_scores(q, k): return k @ q\ndef my_weights(s): return s\n",
      ["well-known mistake, softmax_missing: Scores are used as weights, without softmax.", "weights = scores where softmax(scores) is right"]),
+    ("01_single_query", "def my_scores(q, k): return k * q\n", ["Its sum along axis 1 would be right: the products are not added."]),
+    ("01_single_query", "def my_scores(q, k): return k @ q / np.sqrt(len(q))\n", ["Your scores is divided by sqrt(3)", "Nothing is to be scaled here."]),
+    ("02_all_queries", "def my_attention(q, k, v): return softmax(q @ k.T / np.sqrt(3)) @ v\n", ["Your scores is divided by sqrt(3)"]),
     ("01_single_query", "def my_scores(q, k): return 'three'\n", ["my_scores returned str, expected an array of numbers"]),
     ("01_single_query", "def my_score(q, k): return k @ q\n", ["my_scores is missing, expected a function of that name"]),
     ("01_single_query", "def my_scores(q, k):\n    return k @ q[:2]\n", ["my_scores ended with an error", "line 6: return k @ q[:2]", "ValueError"]),
@@ -59,9 +62,9 @@ WRONG = [
 ]  # fmt: skip
 
 
-def checked(topic, path):
+def checked(topic, path, *flags):
     """Exit code, output and errors of a check."""
-    command = [sys.executable, ROOT / "lessons" / "check_exercise.py", FOLDER / f"exercise_{topic}", path]
+    command = [sys.executable, ROOT / "lessons" / "check_exercise.py", FOLDER / f"exercise_{topic}", path, *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
@@ -76,12 +79,19 @@ class Exercises(unittest.TestCase):
                     self.assertIn(part, errors)
                 self.assertNotIn("The arithmetic", errors)
 
-    def test_a_hint_has_the_formula(self):
-        topic = "01_single_query"
-        command = [sys.executable, ROOT / "lessons" / "check_exercise.py", FOLDER / f"exercise_{topic}", ROOT / "lessons" / topic / "exercise.py", "--hint"]
-        errors = subprocess.run(command, capture_output=True, text=True, check=False).stderr
-        self.assertIn("The arithmetic", errors)
-        self.assertIn(f"Write it in lessons/{topic}/exercise.py: scores = keys @ query", errors)
+    def test_hints_come_in_stages(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "exercise.py"
+            path.write_text("import numpy as np\ndef my_scores(q, k): return k @ q\ndef my_weights(s): return s\n")
+            what, step, line = (checked("01_single_query", path, *flags)[2] for flags in ((), ("--hint",), ("--answer",)))
+        for text, in_what, in_step in (("softmax_missing", True, True), ("With --hint", True, False), ("Look at the step weights.", False, True),
+                                       ("The arithmetic", False, True), ("softmax(scores)", False, False)):  # fmt: skip
+            self.assertEqual((text in what, text in step), (in_what, in_step), text)
+        self.assertIn("weights = softmax(scores)", line)
+        self.assertIn("Look at the step weights.", line)
+        unwritten = ROOT / "lessons" / "01_single_query" / "exercise.py"
+        self.assertNotIn("keys @ query", checked("01_single_query", unwritten, "--hint")[2])
+        self.assertIn("scores = keys @ query", checked("01_single_query", unwritten, "--answer")[2])
 
     def test_an_exercise_passes_with_its_solution(self):
         for topic in TOPICS:
@@ -95,7 +105,7 @@ class Exercises(unittest.TestCase):
             path = Path(folder) / "exercise.py"
             for topic, functions, parts in WRONG:
                 path.write_text(f"import numpy as np\n{SOFTMAX}{functions}")
-                code, _, errors = checked(topic, path)
+                code, _, errors = checked(topic, path, "--answer")
                 self.assertEqual(code, 1)
                 for part in parts:
                     with self.subTest(topic, part=part):
@@ -133,7 +143,7 @@ class Supervised(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory(prefix="attn-exercise-")
         self.addCleanup(temporary.cleanup)
         self.root = Path(temporary.name)
-        for name in ("script", "lessons/01_single_query"):
+        for name in ("script", "lessons/01_single_query", "python/attn", "python/attn_record"):
             shutil.copytree(ROOT / name, self.root / name)
         for name in ("CMakePresets.json", "lessons/check_exercise.py"):
             shutil.copy(ROOT / name, self.root / name)

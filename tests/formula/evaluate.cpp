@@ -57,6 +57,58 @@ TEST_CASE("operators bind as in NumPy", "[formula]")
     CHECK(number("1e3 / 2.5e2") == 4);
 }
 
+TEST_CASE("// rounds a quotient down, and % has the sign of the divisor, as in Python", "[formula]")
+{
+    CHECK(number("7 // 2 * 2 + 7 % 2") == 7);
+    CHECK(number("-7 // 2") == -4);
+    CHECK(number("-7 % 2") == 1);
+    CHECK(number("7 % -2") == -1);
+    CHECK(number("7.5 // -2") == -4);
+    CHECK(number("1 // 0.1") == 9); // since 0.1 is a bit more than a tenth; floor(1 / 0.1) is 10
+    CHECK(number("6 - 4 // 2 / 2") == 5);
+    CHECK(std::isinf(number("1 // 0")));
+    CHECK(std::isnan(number("1 % 0")));
+    CHECK(value_of("v // 2", {{"v", {{2}, {5, 6}, ElementType::integer}}}).type == ElementType::integer);
+    CHECK(value_of("v % 2.5", {{"v", {{2}, {5, 6}, ElementType::integer}}}).type == ElementType::real);
+}
+
+TEST_CASE("a whole quotient of rounded numbers can jump, one of exact numbers can't", "[formula]")
+{
+    CHECK(evaluate_with("3 // 1", {}).error[0] == 0);
+    CHECK(evaluate_with("1 / 3 * 3 // 1", {}).error[0] == 1); // a third is rounded
+    CHECK(evaluate_with("1 / 3 * 3 % 1", {}).error[0] >= 1);
+    CHECK(evaluate_with("(0.1 + 0.2) // 3", {}).error[0] == 0);
+}
+
+TEST_CASE("NumPy's ways to write a function mean the function", "[formula]")
+{
+    const auto same = [](std::string_view in_numpy, std::string_view formula) {
+        const Array a = value_of(in_numpy, tensors), b = value_of(formula, tensors);
+        CAPTURE(in_numpy, formula);
+        CHECK(identical(a, b));
+    };
+    same("np.exp(x)", "exp(x)");
+    same("np.where(x > 2, np.inf, -np.pi)", "where(x > 2, inf, -pi)");
+    same("x.sum(axis=0, keepdims=True)", "sum(x, axis=0, keepdims=True)");
+    same("x.sum(1)", "sum(x, axis=1)");
+    same("np.max(x, 0)", "max(x, axis=0)");
+    same("(x * 2).mean(axis=-1)", "mean(x * 2, axis=-1)");
+    same("x.T.reshape(2, 3)", "reshape(x.T, 2, 3)");
+    same("head.0.x.sum()", "sum(head.0.x)");
+    same("c.transpose(1, 0, 2).reshape(2, 4)", "reshape(permute(c, 1, 0, 2), 2, 4)");
+    same("x.reshape((3, 2))", "reshape(x, 3, 2)");
+    same("x.reshape(3, -1)", "reshape(x, 3, 2)");
+    same("np.concatenate([x, x], axis=0)", "concat(x, x, axis=0)");
+    same("np.concatenate((x, 2 * x), axis=0)", "concat(x, 2 * x, axis=0)");
+    same("np.sum((x + 1) * x)", "sum((x + 1) * x)");
+    same("np.arange(len(x))[:, np.newaxis]", "arange(x.shape[0])[:, None]");
+    CHECK_THROWS_WITH(value_of("x.fly(1)", tensors), ContainsSubstring("there is no function fly"));
+    CHECK_THROWS_WITH(value_of("np.fly(x)", tensors), ContainsSubstring("there is no function fly"));
+    CHECK_THROWS_WITH(value_of("x.reshape(-1, -1)", tensors), ContainsSubstring("expected a whole number from 0"));
+    CHECK_THROWS_WITH(value_of("x.reshape(4, -1)", tensors), ContainsSubstring("doesn't have as many numbers"));
+    CHECK_THROWS_WITH(value_of("np.exp(x, 1)", tensors), ContainsSubstring("takes 1 arguments, not 2"));
+}
+
 TEST_CASE("a comparison gives booleans", "[formula]")
 {
     CHECK(value_of("v >= 2", tensors).type == ElementType::boolean);

@@ -10,6 +10,7 @@
 #include "attn/core/trace.hpp"
 #include "attn/formula/expression.hpp"
 #include "attn/formula/verify.hpp"
+#include "attn/reference/ops/remainder.hpp"
 
 #include <map>
 #include <set>
@@ -46,6 +47,7 @@ Recording every_operation()
     (void)step(a + b);
     (void)step(a - (b - a));
     (void)step(a * b / (a + b));
+    (void)step(floor_divide(a, b) * (a % v));
     (void)step(a + v);
     (void)step(v * a);
     (void)step(x - a);
