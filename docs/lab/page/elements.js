@@ -22,3 +22,18 @@ function html(tag, attributes = {}, ...children) {
 function svg(tag, attributes = {}, ...children) {
     return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
+
+// Puts an address into the address bar and copies it; the button says which of both went well.
+async function copyLink(button, address) {
+    const name = button.textContent;
+    try {
+        history.replaceState(null, "", address);
+    } catch { /* some browsers refuse for a file */ }
+    try {
+        await navigator.clipboard.writeText(address);
+        button.textContent = "copied";
+    } catch {
+        button.textContent = "this browser lets no page copy: the link is in the address bar";
+    }
+    setTimeout(() => { button.textContent = name; }, 3000);
+}
