@@ -15,6 +15,7 @@ import argparse
 import functools
 import http.server
 import json
+import re
 import sys
 import threading
 import time
@@ -425,6 +426,19 @@ def check_any_stage(reader, page, number):
         reader.expect(text == "dog ?" and distance < 12, f"{stage.name}: after “dog ?” stands {text!r}, the error {distance} pixels below")
 
 
+def table_of(reader, step):
+    """The rows of the page's table of a step."""
+    return reader.run("""
+        const box = [...document.querySelectorAll('.contents [data-live]')].find(e => e.dataset.live.split(':')[0] === arguments[0] && e.querySelector('table.tensor-values'));
+        return box ? [...box.querySelectorAll('tr')].filter(row => row.querySelector('td')).map(row => [...row.querySelectorAll('td')].map(cell => Number(cell.textContent))) : []""", step)
+
+
+def expect_same(stage, step, page, cells):
+    """What a stage writes with two decimals is what the page has."""
+    same = len(page) == len(cells) and all(abs(a - b) < 0.0051 for a, b in zip(page, cells))
+    stage.reader.expect(same, f"{stage.name}, {step}: the page has {page}, the stage {cells}")
+
+
 def number_of(reader, live):
     """A number of the page's text: that of the lesson's own run."""
     return reader.run("return document.querySelector(`.contents [data-live='${arguments[0]}']`)?.textContent ?? null", live)
@@ -468,14 +482,22 @@ def check_layer(stage):
         stage.press("next")
         stage.reader.expect(stage.texts(".strips strong")[-1] == step, f"after “next” comes {stage.texts('.strips strong')}, expected {step}")
     rows = stage.run("return [...stage.querySelectorAll('.strip')].map(strip => [strip.dataset.step, [...strip.children].map(cell => Number(cell.textContent))])")
-    table = """
-        const box = [...document.querySelectorAll('.contents [data-live]')].find(e => e.dataset.live.split(':')[0] === arguments[0] && e.querySelector('table.tensor-values'));
-        return box && [...box.querySelectorAll('tr')].filter(row => row.querySelector('td'))[arguments[1]]"""
     for step, cells in rows:
-        page = stage.reader.run(f"const row = (() => {{ {table} }})(); return row ? [...row.querySelectorAll('td')].map(cell => Number(cell.textContent)) : null", step, stage.shown()["word"])
-        if step != "feed_forward.output": # the page has no table of it
-            same = page is not None and len(page) == len(cells) and all(abs(a - b) < 0.0051 for a, b in zip(page, cells))
-            stage.reader.expect(same, f"{step}: the page has {page}, the stage {cells}")
+        if step != "feed_forward.output":  # the page has no table of it
+            expect_same(stage, step, table_of(stage.reader, step)[stage.shown()["word"]], cells)
+
+
+def check_backwards(stage):
+    rows = lambda step: stage.run("return [...stage.querySelectorAll(`[data-step='${arguments[0]}'] .strip`)].map(strip => [...strip.children].map(cell => Number(cell.textContent)))", step)
+    while stage.shown()["step"] < 6:
+        stage.press("next")
+    stage.reader.expect([len(rows(f"grad.{step}")) for step in ("output", "values", "queries", "inputs")] == [1, 3, 1, 3], "the error of one token is not that of one")
+    stage.press("of all")
+    for step in ("grad.output", "grad.values", "grad.weights"):
+        for page, cells in zip(table_of(stage.reader, step), rows(step), strict=True):
+            expect_same(stage, step, page, cells)
+    page = [float(number_of(stage.reader, f"grad.inputs[1,{i}]:.4f").replace("−", "-")) for i in range(4)]
+    expect_same(stage, "grad.inputs", page, rows("grad.inputs")[1])
 
 
 def check_translation(stage):
@@ -547,6 +569,8 @@ def check_windows(stage):
     stage.slide("first words", 1)
     stage.slide("window", 6)
     stage.reader.expect(not kept().startswith("Lily"), "a window of six words keeps the name")
+    weights = [float(found) for found in re.findall(r"(?:up to|in the window|first kept) (\d\.\d+)", stage.text())]
+    stage.reader.expect(len(weights) == 3 and weights[2] > 2 * weights[0] > 0 == weights[1], f"in a window of six words “Then” puts {weights} on the name")
 
 
 def check_experts(stage):
@@ -580,7 +604,7 @@ def check_caches(stage):
     stage.reader.expect("4 heads of keys and values take 0.125" in stage.text(), "four of 32 heads keep no eighth")
 
 
-STAGES = {"plane": None, "story": None, "saturation": check_saturation, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "translation": check_translation, "beams": check_beams,
+STAGES = {"plane": None, "story": None, "saturation": check_saturation, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "backwards": check_backwards, "translation": check_translation, "beams": check_beams,
           "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts, "state": check_state, "caches": check_caches}  # fmt: skip
 
 

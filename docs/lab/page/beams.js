@@ -48,7 +48,7 @@ for (const stage of moving.stages("beams")) {
                     svg("tspan", { class: "number" }, numberText(probability, ".3f", "real"))));
         }));
         const source = [...run.step("bike.source_ids").values].map(id => vocabulary[id]).join(" ");
-        tree.replaceChildren(svg("svg", { viewBox: `0 -10 ${width} ${depth * (length + 0.5)}`, role: "img", "aria-label": `the sentences so far: ${steps.at(-1).map(({ ids, probability }) => `${ids.map(id => vocabulary[id]).join(" ")} ${probability.toFixed(3)}`).join("; ")}` },
+        tree.replaceChildren(svg("svg", { viewBox: `0 -10 ${width} ${depth * (Math.max(4, steps.length) + 0.5)}`, role: "img", "aria-label": `the sentences so far: ${steps.at(-1).map(({ ids, probability }) => `${ids.map(id => vocabulary[id]).join(" ")} ${probability.toFixed(3)}`).join("; ")}` },
             svg("text", { x: width / 2, y: 8, "text-anchor": "middle" }, source), ...marks));
         const best = steps.at(-1)[0], dropped = steps.at(-1).filter(({ isKept }) => !isKept).length;
         note.textContent = `“${best.ids.map(id => vocabulary[id]).join(" ")}” has the probability ${numberText(best.probability, ".3f", "real")}, the product of its words'. ${
