@@ -4,6 +4,8 @@ import fnmatch
 import json
 import re
 
+import numpy as np
+
 from . import picture
 from .errors import PageError
 from .traces import LESSON_NAME, REFERENCE
@@ -31,12 +33,14 @@ def live(site, page, reference, about=""):
 
 
 def recorded(site, asked):
-    """Steps of a run that no page computes, as its script reads them: 15_history:maps.*.head.4,losses."""
+    """Steps of a run that no page computes, to four digits, as a script reads them: 15_history:maps.*.head.4,losses."""
     run, _, paths = asked.partition(":")
     trace = site.trace_called(run)
     found = {path: trace[path] for path in trace.by_path if any(fnmatch.fnmatchcase(path, wanted) for wanted in paths.split(","))}
     if not found:
         raise PageError(f"{run} has no step {paths}")
+    if unknown := [path for path, array in found.items() if not np.all(np.isfinite(array))]:
+        raise PageError(f"{unknown[0]} of {run} has numbers that are not finite, which a script can't read")
     steps = {path: {"shape": array.shape, "values": [float(f"{value:.4g}") for value in array.ravel()]} for path, array in found.items()}
     return f'<script type="application/json">{json.dumps(steps, separators=(",", ":"))}</script>'
 

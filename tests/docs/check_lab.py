@@ -487,6 +487,19 @@ def check_layer(stage):
             expect_same(stage, step, table_of(stage.reader, step)[stage.shown()["word"]], cells)
 
 
+def check_norm(stage):
+    row = lambda step: stage.run("return [...stage.querySelectorAll(`[data-step='${arguments[0]}'] .cell`)].map(cell => Number(cell.textContent))", step)
+    page = [float(value) for value in number_of(stage.reader, "norm.normalized[0]:.4f").replace("−", "-").strip("[]").split(", ")]
+    expect_same(stage, "norm.normalized[0]", page, row("layer"))
+    rms = row("rms")
+    stage.slide("times", 2)
+    stage.reader.expect(row("rms") == rms, "a row that is four times as large has another norm")
+    expect_same(stage, "norm.normalized[0]", page, row("layer"))
+    stage.slide("plus", 4)
+    stage.reader.expect(row("rms") != rms, "RMS norm forgets the mean")
+    expect_same(stage, "norm.normalized[0]", page, row("layer"))
+
+
 def check_backwards(stage):
     rows = lambda step: stage.run("return [...stage.querySelectorAll(`[data-step='${arguments[0]}'] .strip`)].map(strip => [...strip.children].map(cell => Number(cell.textContent)))", step)
     while stage.shown()["step"] < 6:
@@ -551,6 +564,10 @@ def check_onepass(stage):
 
 
 def check_ring(stage):
+    moves = "return getComputedStyle(stage.querySelector('.block')).transitionDuration"
+    gliding = stage.run(moves)
+    stage.reader.browser.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+    stage.reader.expect(gliding != "0s" == stage.run(moves), f"blocks glide for {gliding}, and for {stage.run(moves)} where less motion is asked for")
     waited = lambda: stage.text().split("as long as ")[1].split(" ")[0]
     for order in ("plain", "zigzag"):
         if order == "zigzag":
@@ -604,7 +621,7 @@ def check_caches(stage):
     stage.reader.expect("4 heads of keys and values take 0.125" in stage.text(), "four of 32 heads keep no eighth")
 
 
-STAGES = {"plane": None, "story": None, "saturation": check_saturation, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "backwards": check_backwards, "translation": check_translation, "beams": check_beams,
+STAGES = {"plane": None, "story": None, "saturation": check_saturation, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "norm": check_norm, "backwards": check_backwards, "translation": check_translation, "beams": check_beams,
           "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts, "state": check_state, "caches": check_caches}  # fmt: skip
 
 

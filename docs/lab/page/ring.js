@@ -48,10 +48,10 @@ for (const stage of moving.stages("ring")) {
         });
         ring.setAttribute("aria-label", value.sources.map((source, rank) => `rank ${rank}, with the queries of ${wordsOf(rank)}, has the keys of ${wordsOf(source)}`).join("; "));
         const row = rank => value.pairs.slice(rank * ranks, (rank + 1) * ranks);
-        table.replaceChildren(html("tr", {}, html("th", {}, "queries of"), ...homes.map((_, rank) => html("th", {}, `keys of ${rank}`)), html("th", {}, "scores now")), ...homes.map((_, rank) => html("tr", {}, html("th", {}, rank),
+        table.replaceChildren(html("tr", {}, html("th", {}, "queries"), ...homes.map((_, rank) => html("th", {}, `keys ${rank}`)), html("th", {}, "now")), ...homes.map((_, rank) => html("tr", {}, html("th", {}, rank),
             ...row(rank).map((count, source) => {
                 const hop = value.hops[rank * ranks + source];
-                return html("td", { class: hop === state.hop ? "now" : "", style: hop <= state.hop && count > 0 ? `background: color-mix(in srgb, var(${colours[source]}) 45%, transparent)` : "" }, hop > state.hop ? "" : count === 0 ? "masked" : count);
+                return html("td", { class: hop === state.hop ? "now" : "", style: hop <= state.hop && count > 0 ? `background: color-mix(in srgb, var(${colours[source]}) 45%, transparent)` : "" }, hop > state.hop ? "" : count);
             }), html("td", {}, value.scores[rank] === 0 ? "waits" : value.scores[rank]))));
         const waiting = value.scores.filter(scores => scores === 0).length;
         note.textContent = `Hop ${state.hop}: the busiest rank computes ${Math.max(...value.scores)} scores${waiting > 0 ? `, ${waiting} wait${waiting === 1 ? "s" : ""} for it` : ""}; the hops so far take as long as ${value.waited[0]} scores.${
