@@ -19,6 +19,9 @@ for (const stage of moving.stages("onepass")) {
     const bars = html("div", { class: "bars moving-bars", role: "img" }), table = html("table", { class: "tensor-values" }), note = html("p", { role: "status" });
     const compute = moving.steady(stage, async () => {
         const size = state.size + 1, count = blocks(), n = row.length;
+        if (n === 0) {
+            return; // what the link has is refused beside the line
+        }
         state.step = Math.min(state.step, count - 1);
         const end = b => Math.min(n, size * (b + 1)), part = b => `row[${size * b}:${end(b)}]`;
         const formulas = { m_start: "0 * row[0] - inf", l_start: "0 * row[0]" };

@@ -21,6 +21,9 @@ for (const stage of moving.stages("translation")) {
     let asked = "", run = null;
     const written = html("p", { class: "words" }), picture = html("div", { class: "heads", "aria-live": "polite" });
     const compute = moving.steady(stage, async () => {
+        if (ids.length === 0) {
+            return; // what the link has is refused beside the line
+        }
         if (asked !== String(ids)) {
             asked = String(ids);
             run = await runWith({ source_ids: moving.array([ids.length], ids, "integer") });
