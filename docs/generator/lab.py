@@ -1,7 +1,10 @@
 """What a page needs so that its script can make it again for the reader's own numbers: docs/lab."""
 
+import fnmatch
 import json
 import re
+
+import numpy as np
 
 from . import picture
 from .errors import PageError
@@ -29,17 +32,36 @@ def live(site, page, reference, about=""):
     return f' data-live="{about}{found}"' if found else ""
 
 
+def recorded(site, asked):
+    """Steps of a run that no page computes, to four digits, as a script reads them: 15_history:maps.*.head.4,losses."""
+    run, _, paths = asked.partition(":")
+    trace = site.trace_called(run)
+    found = {path: trace[path] for path in trace.by_path if any(fnmatch.fnmatchcase(path, wanted) for wanted in paths.split(","))}
+    if not found:
+        raise PageError(f"{run} has no step {paths}")
+    if unknown := [path for path, array in found.items() if not np.all(np.isfinite(array))]:
+        raise PageError(f"{unknown[0]} of {run} has numbers that are not finite, which a script can't read")
+    steps = {path: {"shape": array.shape, "values": [float(f"{value:.4g}") for value in array.ravel()]} for path, array in found.items()}
+    return f'<script type="application/json">{json.dumps(steps, separators=(",", ":"))}</script>'
+
+
 def moving(site, page, text):
-    """A picture that the reader moves, by a script of docs/lab/page: {{moving plane | What is to be done.}}; else nothing."""
+    """A picture that the reader moves, by a script of docs/lab/page: {{moving plane | What is to be done.}}; else nothing.
+
+    Options are for the script, but for two: words=MODEL gives it the words of a model, recorded=RUN:STEPS steps of a run."""
     call, _, caption = (part.strip() for part in text.partition("|"))
-    name, *options = call.split()
-    data = "".join(f' data-{key}="{value}"' for key, _, value in (option.partition("=") for option in options))
+    name, *given = call.split()
+    options = dict(option.split("=", 1) for option in given)
+    if "words" in options:
+        site.spoken.setdefault(page.source, set()).add(options.pop("words"))
+    numbers = recorded(site, options.pop("recorded")) if "recorded" in options else ""
+    data = "".join(f' data-{key}="{value}"' for key, value in options.items())
     if not (site.root / "docs" / "lab" / "page" / f"{name}.js").is_file() or not caption:
         raise PageError("write {{moving NAME [KEY=VALUE] | What is to be done.}}, with a script docs/lab/page/NAME.js")
     if not site.has_lab:
         return ""
     site.movers.setdefault(page.source, []).append(name)
-    return site.html(f'<div class="moving" data-moving="{name}"{data} hidden><div class="stage"></div><p>{picture.html.escape(caption)}</p></div>')
+    return site.html(f'<div class="moving" data-moving="{name}"{data} hidden><div class="stage"></div>{numbers}<p>{picture.html.escape(caption)}</p></div>')
 
 
 def bar(site, page):

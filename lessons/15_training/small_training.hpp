@@ -238,7 +238,7 @@ inline void train_small_model(Lesson& lesson)
     };
     const auto watch = [&](std::size_t step, std::span<const train::Text> batch) {
         keep_curve(step);
-        if (step == 0 || step == 20 || step == 100)
+        if (step % (step < 400 ? 20 : 100) == 0) // heads form early
             history.add_maps(model, trainer.weights(), step);
         if (step_trace.is_at(step + 1))
             step_trace.write(trainer, model, batch, options);

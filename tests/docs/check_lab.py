@@ -16,6 +16,7 @@ import ast
 import functools
 import http.server
 import json
+import re
 import sys
 import threading
 import time
@@ -413,7 +414,8 @@ def check_landing(reader):
     reader.wait(f"{told} === 'ball green'", "a word that is replaced is not in the map")
 
 
-def check_moving(reader):
+def check_plane(reader):
+    """What only the plane has: handles that follow the mouse, a finger and the keyboard."""
     reader.open("lesson_01_single_query.html")
     reader.run("document.querySelector('.moving').scrollIntoView()")
     text = "return document.querySelector('.moving .tensor-values').textContent"
@@ -447,21 +449,12 @@ def check_moving(reader):
     reader.run("document.querySelector('.moving').scrollIntoView()")
     reader.wait("return document.querySelectorAll('.moving .tensor-values tr').length === 7", "three queries have no six rows")
 
-    reader.open("lesson_03_scale_and_softmax.html")
-    reader.run("document.querySelector('.moving').scrollIntoView()")
-    reader.wait("return document.querySelectorAll('.moving .bar').length === 8", "no weights of eight keys")
-    slope = "return Number(/slope of softmax ([\\d.]+)/.exec(document.querySelector('.moving [role=status]').textContent)?.[1])"
-    slide = "const s = document.querySelectorAll('.moving input')[arguments[0]]; s.value = arguments[1]; s.dispatchEvent(new Event('input'))"
-    reader.run(slide, 0, 10)
-    reader.wait(slope.replace("return", "return 0.05 >"), "1024 features do not saturate softmax")
-    reader.run(slide, 1, 0.5)
-    reader.wait(slope.replace("return", "return 0.05 <"), "the root does not bring the slope back")
 
-    check_landing(reader)
+def check_story(reader):
     for page in ("lesson_06_multi_head.html", "lesson_17_story.html"):
         reader.open(page)
         reader.run("document.querySelector('[data-moving=story]').scrollIntoView()")
-        reader.wait("return document.querySelector('.stage[data-ready]') !== null", "the small model computes nothing")
+        reader.wait("return document.querySelector('[data-moving=story] .stage[data-shown]') !== null", "the small model computes nothing")
         reader.expect(reader.run("return document.querySelectorAll('.moving .maps svg').length") == 8, "no eight maps")
         first = "return document.querySelector('.moving .chance')?.textContent"
         reader.expect(reader.run(first).startswith("She"), f"after the sentence comes {reader.run(first)}")
@@ -477,42 +470,311 @@ def check_moving(reader):
         reader.run(REPLACE, 0, 6, "")
         reader.wait(f"{first}.startsWith('He')", "with Tom for Lily, and the seventh word away, He does not follow")
 
-    reader.open("lesson_25_windows_and_sinks.html")
-    reader.run("document.querySelector('.moving').scrollIntoView()")
-    reader.wait("return document.querySelector('.stage').dataset.ready === '6 1'", "no run in a window")
-    reader.expect(reader.run("return document.querySelectorAll('.moving .maps svg').length") == 8, "no eight maps")
-    kept = "return document.querySelectorAll('.moving .chance')[6].textContent"
-    reader.expect(not reader.run(kept).startswith("Lily"), "a window of six words keeps the name")
-    reader.run(slide, 0, 12)
-    reader.wait(kept + ".startsWith('Lily')", "a window of twelve words with the first kept loses the name")
-    reader.run(slide, 1, 0)
-    reader.wait("return document.querySelector('.stage').dataset.ready === '12 0'", "the first word is still kept")
-    reader.expect(not reader.run(kept).startswith("Lily"), "a window of twelve words without the first keeps the name")
 
-    reader.open("lesson_26_experts.html")
-    reader.run("document.querySelector('.moving').scrollIntoView()")
-    reader.wait("return document.querySelector('.stage').dataset.ready === '2 -1'", "no run of the mixture")
-    routed = "return document.querySelectorAll('.moving .chance')[5].textContent"
-    trained = reader.run("return document.querySelectorAll('.moving .chance')[0].textContent")
-    reader.expect(reader.run(routed) == trained, "two experts of each word, none of them off, is not the model as trained")
-    reader.run(slide, 2, 5)
-    reader.wait("return document.querySelector('.stage').dataset.ready === '2 5'", "an expert can not be switched off")
-    reader.expect(reader.run(routed) != trained, "an expert that is off changes nothing")
+# ------------------------------------------------------------------------------------------ all stages, one by one
 
-    reader.open("lesson_27_state.html")
-    reader.run("document.querySelector('.moving').scrollIntoView()")
-    recalled = "return [...document.querySelectorAll('.moving .pairs')].map(row => row.querySelectorAll('.recalled').length)"
-    reader.wait("return document.querySelector('.stage').dataset.ready === '6 0.90'", "no run with six pairs")
-    reader.run(slide, 0, 24)
-    reader.wait("return document.querySelector('.stage').dataset.ready === '24 0.90'", "24 pairs are not computed")
-    attention, summed, faded, delta = reader.run(recalled)
-    reader.expect(attention > summed and attention > delta and attention > faded, f"attention recalls {attention} of 24 pairs, states {summed}, {faded}, {delta}")
+STAGE = "const box = document.querySelectorAll('.moving')[{0}], stage = box.querySelector('.stage'); "
+# What a stage shows: its words and numbers, what its pictures are called, and how strong its cells are.
+SEEN = "return [stage.innerText, ...[...stage.querySelectorAll('[aria-label], title')].map(e => e.getAttribute('aria-label') ?? e.textContent), ...[...stage.querySelectorAll('[style]')].map(e => e.getAttribute('style'))].join('\\n')"
+# The first thing that can be moved: the other end of a slider, the next step, or what is not chosen.
+MOVE = """
+    const slider = stage.querySelector('input[type=range]'), handle = stage.querySelector('.handle');
+    if (slider) {
+        slider.value = Number(slider.value) > (Number(slider.min) + Number(slider.max)) / 2 ? slider.min : slider.max;
+        slider.dispatchEvent(new Event('input'));
+    } else if (handle) {
+        handle.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft'}));
+    } else {
+        stage.querySelector('button.next, .choice [aria-pressed=false], button.large').click();
+    }"""
+# What reaches beyond the stage's box, but for what scrolls in a box of its own.
+BEYOND = """
+    const right = box.getBoundingClientRect().right;
+    return [...box.querySelectorAll('*')].filter(e => !e.closest('.scroll') && e.getBoundingClientRect().width > 0 && e.getBoundingClientRect().right > right + 1).map(e => `${e.tagName} ${e.className.baseVal ?? e.className}`)"""
 
-    reader.open("lesson_24_smaller_caches.html")
-    reader.run("document.querySelector('.moving').scrollIntoView()")
-    reader.wait("return document.querySelectorAll('.moving .bar').length === 3", "no three caches")
-    reader.run(slide, 1, 2)
-    reader.wait("return document.querySelector('.moving [role=status]').textContent.includes('groups keep 0.125')", "four of 32 heads keep no eighth")
+
+class Stage:
+    """One of a page's stages, as a reader has it."""
+
+    def __init__(self, reader, page, number):
+        self.reader, self.page, self.before = reader, page, STAGE.replace("{0}", str(number))
+        self.name = self.run("return box.dataset.moving")
+
+    def run(self, script, *arguments):
+        return self.reader.run(self.before + script, *arguments)
+
+    def shown(self):
+        """The state that it shows, once it is computed."""
+        self.run("box.scrollIntoView()")
+        self.reader.wait(self.before + "return stage.dataset.shown !== undefined", f"{self.name} computes nothing: {self.troubles()}")
+        return json.loads(self.run("return stage.dataset.shown ?? '{}'"))
+
+    def move(self, script, *arguments):
+        """Does something, and waits until the stage shows what came of it."""
+        before = self.run("return stage.dataset.shown")
+        self.run(script, *arguments)
+        self.reader.wait(f"{self.before}return stage.dataset.shown !== {json.dumps(before)}", f"{self.name}: nothing follows {script[:60]!r}")
+
+    def press(self, name):
+        self.move("[...stage.querySelectorAll('button')].find(b => b.textContent === arguments[0]).click()", name)
+
+    def slide(self, label, value):
+        self.move("const s = [...stage.querySelectorAll('label')].find(l => l.textContent.startsWith(arguments[0])).querySelector('input'); s.value = arguments[1]; s.dispatchEvent(new Event('input'))", label, value)
+
+    def troubles(self):
+        return self.run("return [...box.querySelectorAll('.trouble')].map(e => e.textContent).filter(Boolean)")
+
+    def text(self, selector="[role=status]"):
+        return self.run("return stage.querySelector(arguments[0])?.textContent ?? ''", selector)
+
+    def texts(self, selector):
+        return self.run("return [...stage.querySelectorAll(arguments[0])].map(e => e.textContent)", selector)
+
+
+def check_any_stage(reader, page, number):
+    """What holds for every stage: it computes, follows, fits a phone, has a link that shows the same, and says what is wrong where it is."""
+    stage = Stage(reader, page, number)
+    state = stage.shown()
+    reader.expect(stage.troubles() == [], f"{stage.name}: {stage.troubles()}")
+    reader.expect(stage.run(BEYOND) == [], f"{stage.name} is wider than a phone: {stage.run(BEYOND)[:5]}")
+    before = stage.run(SEEN)
+    stage.move(MOVE)
+    moved, after = stage.shown(), stage.run(SEEN)
+    reader.expect(moved != state and after != before, f"{stage.name}: what is moved changes nothing")
+    stage.run("box.querySelector('.link').click()")
+    link = reader.run("return location.href")
+    reader.expect("?" in link, f"{stage.name}: its link says nothing: {link}")
+    reader.browser.call("POST", "/url", {"url": "about:blank"})
+    reader.browser.open(link, READY)
+    reader.expect(stage.shown() == moved, f"{stage.name}: the link {link} shows {stage.shown()}, expected {moved}")
+    reader.expect(stage.run(SEEN) == after, f"{stage.name}: the link {link} does not show what was linked")
+    reader.browser.open(f"{reader.address}/{page}?{stage.name}.nothing=1", READY)
+    reader.expect(any("expected" in trouble for trouble in stage.troubles()), f"{stage.name}: a link that can't be read is not refused")
+    if stage.run("return stage.querySelector('input[type=text]') !== null"):
+        stage.shown()
+        stage.run("const i = stage.querySelector('input[type=text]'); i.value = 'dog ?'; i.dispatchEvent(new Event('change'))")
+        reader.wait(f"{stage.before}return stage.querySelector('input[type=text] + .trouble').textContent !== ''", f"{stage.name}: “dog ?” is taken")
+        beside = "const i = stage.querySelector('input[type=text]'), t = i.nextElementSibling; return [i.value, t.getBoundingClientRect().top - i.getBoundingClientRect().bottom]"
+        text, distance = stage.run(beside)
+        reader.expect(text == "dog ?" and distance < 12, f"{stage.name}: after “dog ?” stands {text!r}, the error {distance} pixels below")
+
+
+def table_of(reader, step):
+    """The rows of the page's table of a step."""
+    return reader.run("""
+        const box = [...document.querySelectorAll('.contents [data-live]')].find(e => e.dataset.live.split(':')[0] === arguments[0] && e.querySelector('table.tensor-values'));
+        return box ? [...box.querySelectorAll('tr')].filter(row => row.querySelector('td')).map(row => [...row.querySelectorAll('td')].map(cell => Number(cell.textContent))) : []""", step)
+
+
+def expect_same(stage, step, page, cells):
+    """What a stage writes with two decimals is what the page has."""
+    same = len(page) == len(cells) and all(abs(a - b) < 0.0051 for a, b in zip(page, cells))
+    stage.reader.expect(same, f"{stage.name}, {step}: the page has {page}, the stage {cells}")
+
+
+def number_of(reader, live):
+    """A number of the page's text: that of the lesson's own run."""
+    return reader.run("return document.querySelector(`.contents [data-live='${arguments[0]}']`)?.textContent ?? null", live)
+
+
+# What each stage shows is what its lesson says, by page and name.
+
+
+def check_saturation(stage):
+    slope = lambda: float(stage.text().split("slope of softmax ")[1].split(" ")[0])
+    stage.slide("features", 10)
+    stage.reader.expect(slope() < 0.05, "1024 features do not saturate softmax")
+    stage.slide("divisor", 0.5)
+    stage.reader.expect(slope() > 0.05, "the root does not bring the slope back")
+
+
+def check_clocks(stage):
+    product = lambda: stage.text().split("product of the two rows is ")[1].split(":")[0]
+    rows = lambda: stage.texts(".strip .cell")
+    before, row = product(), rows()
+    stage.slide("position", 6)
+    stage.reader.expect(product() == before and rows() != row, "another position changes the product, or no clock")
+    stage.slide("positions later", 4)
+    stage.reader.expect(product() != before, "another distance leaves the product")
+
+
+def check_rotation(stage):
+    products = lambda: stage.texts("td")
+    rotated, added = products()
+    stage.slide("position", 9)
+    stage.reader.expect(products()[0] == rotated, "a rotated product changes with the position")
+    stage.reader.expect(products()[1] != added, "a product of added positions does not")
+    stage.slide("distance", 5)
+    stage.reader.expect(products()[0] != rotated, "a rotated product does not change with the distance")
+
+
+def check_layer(stage):
+    stage.reader.expect(stage.text(".heads p").startswith("Of other words “.” takes most from “Lily”"), f"the full stop: {stage.text('.heads p')}")
+    stage.press("the three tokens below")
+    for step in ("add & norm", "feed-forward", "output"):
+        stage.press("next")
+        stage.reader.expect(stage.texts(".strips strong")[-1] == step, f"after “next” comes {stage.texts('.strips strong')}, expected {step}")
+    rows = stage.run("return [...stage.querySelectorAll('.strip')].map(strip => [strip.dataset.step, [...strip.children].map(cell => Number(cell.textContent))])")
+    for step, cells in rows:
+        if step != "feed_forward.output":  # the page has no table of it
+            expect_same(stage, step, table_of(stage.reader, step)[stage.shown()["word"]], cells)
+
+
+def check_norm(stage):
+    row = lambda step: stage.run("return [...stage.querySelectorAll(`[data-step='${arguments[0]}'] .cell`)].map(cell => Number(cell.textContent))", step)
+    page = [float(value) for value in number_of(stage.reader, "norm.normalized[0]:.4f").replace("−", "-").strip("[]").split(", ")]
+    expect_same(stage, "norm.normalized[0]", page, row("layer"))
+    rms = row("rms")
+    stage.slide("times", 2)
+    stage.reader.expect(row("rms") == rms, "a row that is four times as large has another norm")
+    expect_same(stage, "norm.normalized[0]", page, row("layer"))
+    stage.slide("plus", 4)
+    stage.reader.expect(row("rms") != rms, "RMS norm forgets the mean")
+    expect_same(stage, "norm.normalized[0]", page, row("layer"))
+
+
+def check_backwards(stage):
+    rows = lambda step: stage.run("return [...stage.querySelectorAll(`[data-step='${arguments[0]}'] .strip`)].map(strip => [...strip.children].map(cell => Number(cell.textContent)))", step)
+    while stage.shown()["step"] < 6:
+        stage.press("next")
+    stage.reader.expect([len(rows(f"grad.{step}")) for step in ("output", "values", "queries", "inputs")] == [1, 3, 1, 3], "the error of one token is not that of one")
+    stage.press("of all")
+    for step in ("grad.output", "grad.values", "grad.weights"):
+        for page, cells in zip(table_of(stage.reader, step), rows(step), strict=True):
+            expect_same(stage, step, page, cells)
+    page = [float(number_of(stage.reader, f"grad.inputs[1,{i}]:.4f").replace("−", "-")) for i in range(4)]
+    expect_same(stage, "grad.inputs", page, rows("grad.inputs")[1])
+
+
+def check_translation(stage):
+    stage.reader.expect(stage.text("p:last-child").startswith("To write “une” after “avait”"), f"it begins with {stage.text('p:last-child')}")
+    stage.reader.expect("on “ball”" in stage.text("p:last-child"), "“une” does not look at “ball”")
+    hidden = stage.texts("[data-block=self_attn] .unseen")
+    stage.reader.expect(len(hidden) == 4 and all("−∞" in word for word in hidden), f"hidden are {hidden}")
+    stage.move("const i = stage.querySelector('input[type=text]'); i.value = 'Tom had a blue kite .'; i.dispatchEvent(new Event('change'))")
+    stage.reader.expect(stage.texts(".words button") == "Tom avait un cerf-volant bleu . <end>".split(), f"it writes {stage.texts('.words button')}")
+
+
+def check_beams(stage):
+    found = lambda: " ".join(word.split()[0] for word in stage.texts("text.kept"))
+    for _ in range(4):
+        stage.press("next")
+    greedy, says = found(), stage.text()
+    table = stage.reader.run("return [...document.querySelectorAll('.contents tr')].map(r => r.innerText).filter(t => /^(greedy|beam of 2)/.test(t))")
+    stage.press("beam of two")
+    best = stage.text()
+    for line, sentence in zip(table, (says, best)):
+        words = sentence.split("”")[0].removeprefix("“")
+        stage.reader.expect(words in line and sentence.split("probability ")[1].split(",")[0] in line, f"{sentence!r} is not {line!r} of the page")
+    stage.reader.expect(len(table) == 2 and greedy.startswith("Mia avait une"), f"greedy decoding finds {greedy}")
+
+
+def check_forming(stage):
+    weight = lambda: stage.text().split("puts ")[1].split(" ")[0]
+    steps = sorted({int(path.split(".")[1]) for path in json.loads(stage.run("return box.querySelector('script').textContent")) if path.startswith("maps.")})
+    for step in (20, 100, 2000):
+        stage.slide("step", steps.index(step))
+        stage.reader.expect(f"After {step} steps" in stage.text() and f"to {weight()} in head 0" in CONTENTS(stage) or f"from {weight()} to" in CONTENTS(stage) or f"it is {weight()}." in CONTENTS(stage), f"at step {step}: {stage.text()}")
+
+
+def CONTENTS(stage):
+    return stage.reader.run("return document.querySelector('.contents').innerText.replace(/\\s+/g, ' ')")
+
+
+def check_onepass(stage):
+    last = lambda column: stage.texts("tr:last-child td")[column]
+    for size, steps in (("blocks of 2", 2), ("one by one", 5)):
+        if stage.shown()["size"] != ("one by one", "blocks of 2").index(size):
+            stage.press(size)
+        while stage.shown()["step"] < steps:
+            stage.press("next")
+        stage.reader.expect(last(3) == number_of(stage.reader, "two_passes.sum:.4f") and last(1) == number_of(stage.reader, "two_passes.largest:.0f"), f"{size} end with m and l {last(1)}, {last(3)}")
+        difference = float(stage.text().split("two passes by ")[1].removesuffix("."))
+        stage.reader.expect(difference < 1e-12, f"{size} differ from two passes by {difference}")
+    stage.press("back")
+    stage.press("back")
+    stage.reader.expect(last(2) == number_of(stage.reader, "one_pass.key.3.correction:.4f") and last(3) == number_of(stage.reader, "one_pass.key.3.sum:.4f"), f"key 3: {stage.texts('tr:last-child td')}")
+
+
+def check_ring(stage):
+    moves = "return getComputedStyle(stage.querySelector('.block')).transitionDuration"
+    gliding = stage.run(moves)
+    stage.reader.browser.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+    stage.reader.expect(gliding != "0s" == stage.run(moves), f"blocks glide for {gliding}, and for {stage.run(moves)} where less motion is asked for")
+    waited = lambda: stage.text().split("as long as ")[1].split(" ")[0]
+    for order in ("plain", "zigzag"):
+        if order == "zigzag":
+            stage.press("zigzag")
+        while stage.shown()["hop"] < 3:
+            stage.press("next hop")
+        stage.reader.expect(waited() == number_of(stage.reader, f"work.{order}.waited"), f"{order}: {stage.text()}, the page has {number_of(stage.reader, f'work.{order}.waited')}")
+        stage.reader.expect(("3 wait for it" in stage.text()) == (order == "plain"), f"{order} at hop 3: {stage.text()}")
+
+
+def check_windows(stage):
+    kept = lambda: stage.texts(".chance")[6]
+    stage.reader.expect(kept().startswith("Lily") and not stage.texts(".chance")[3].startswith("Lily"), "a window of twelve words needs no first word, or loses the name with it")
+    stage.slide("first words", 0)
+    stage.reader.expect(not kept().startswith("Lily"), "a window of twelve words without the first keeps the name")
+    stage.slide("first words", 1)
+    stage.slide("window", 6)
+    stage.reader.expect(not kept().startswith("Lily"), "a window of six words keeps the name")
+    weights = [float(found) for found in re.findall(r"(?:up to|in the window|first kept) (\d\.\d+)", stage.text())]
+    stage.reader.expect(len(weights) == 3 and weights[2] > 2 * weights[0] > 0 == weights[1], f"in a window of six words “Then” puts {weights} on the name")
+
+
+def check_experts(stage):
+    chances = lambda: stage.texts(".chance")
+    trained = chances()[:5]
+    stage.reader.expect(chances()[5] != trained[0] and chances()[0].startswith("took"), f"without expert 2: {chances()}")
+    stage.reader.expect("another word is the likeliest after “She”" in stage.text(), f"without expert 2: {stage.text()}")
+    stage.slide("expert switched off", -1)
+    stage.reader.expect(chances()[5:] == trained and "nowhere" in stage.text(), "two experts of each word, none of them off, is not the model as trained")
+    before = stage.text()
+    stage.slide("experts of each word", 1)
+    stage.reader.expect(stage.text() != before, "one expert of each word instead of two changes nothing that is shown")
+
+
+def check_state(stage):
+    came = lambda: stage.run("return [...stage.querySelectorAll('.pairs')].map(row => [...row.children].map(cell => cell.className))")
+    attention, summed, _, delta = came()
+    stage.reader.expect(delta.count("recalled") == len(delta) == 3, f"of keys that were written twice the delta rule recalls {delta}")
+    stage.reader.expect("recalled" not in attention and summed.count("recalled") < 3, f"attention recalls {attention}, a sum {summed}")
+    stage.slide("keys written again", 0)
+    stage.slide("pairs", 24)
+    attention, *states = (row.count("recalled") for row in came())
+    stage.reader.expect(all(attention > state for state in states), f"attention recalls {attention} of 24 pairs, states {states}")
+
+
+def check_caches(stage):
+    sizes = lambda: [float(size.split(" ")[0]) for size in stage.texts(".bar span")]
+    own, shared, latent = sizes()
+    stage.reader.expect(own > shared > latent, f"it begins with {sizes()}: nothing is saved")
+    stage.slide("heads with keys", 2)
+    stage.reader.expect("4 heads of keys and values take 0.125" in stage.text(), "four of 32 heads keep no eighth")
+
+
+STAGES = {"plane": None, "story": None, "saturation": check_saturation, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "norm": check_norm, "backwards": check_backwards, "translation": check_translation, "beams": check_beams,
+          "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts, "state": check_state, "caches": check_caches}  # fmt: skip
+
+
+def check_stages(reader):
+    """Every stage of every page."""
+    reader.browser.show(390, 844, "light")
+    count = 0
+    for path in sorted(reader.site.glob("*.html")):
+        stages = path.read_text(encoding="utf-8").count('class="moving"')
+        for number in range(stages):
+            reader.open(path.name)
+            stage = Stage(reader, path.name, number)
+            check_any_stage(reader, path.name, number)
+            if STAGES[stage.name]:
+                reader.open(path.name)
+                stage.shown()
+                STAGES[stage.name](stage)
+            count += 1
+    reader.browser.show(1280, 900, "light")
+    print(f"{count} stages follow what is moved, and a link shows them again", flush=True)
 
 
 def screenshots(reader, folder):
@@ -556,8 +818,10 @@ def main():
             print(f"{lesson}: first result {took:.2f} s, an edit {'-' if edit is None else f'{edit:.2f} s'}, {count} places", flush=True)
         check_bar(reader)
         check_exercises(reader)
-        check_hints(reader)
-        check_moving(reader)
+        check_landing(reader)
+        check_plane(reader)
+        check_story(reader)
+        check_stages(reader)
         if arguments.screenshots:
             screenshots(reader, arguments.screenshots)
     print(*reader.problems, sep="\n")

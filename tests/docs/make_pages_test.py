@@ -364,6 +364,22 @@ class Registers(SiteCase):
         with self.assertRaisesRegex(PageError, "docs/questions.tsv has a row that is not of 5 columns"):
             self.questions(("Why?", "01_one", "why", "scores[0,0]"))
 
+    def test_a_picture_that_moves_gets_the_words_and_steps_of_its_options(self):
+        def page(options):
+            self.write("lessons/01_one/lesson.md", f"# Lesson 1: one {{#lesson_01_one}}\n\n{{{{moving turns {options} | Turn it.}}}}\n")
+            Site(self.root, self.build, self.attn, has_lab=True).write()
+            return (self.build / "pages" / "01_one.md").read_text()
+
+        self.write("docs/lab/page/turns.js", "")
+        self.write("lessons/parrot/config.json", '{"vocabulary": ["hello", "you"]}')
+        text = page("recorded=01_one:w*,ids words=parrot speed=3")
+        self.assertIn('<script type="application/json">{"weights":{"shape":[2,3],"values":[0.25,0.5,0.25,0.125,0.75,0.125]},"ids":{"shape":[3],"values":[7.0,-1.0,0.0]}}</script>', text)
+        self.assertIn('data-moving="turns" data-speed="3" hidden', text)
+        self.assertIn('attnWords = {"parrot": ["hello", "you"]}', text)
+        for options, message in {"recorded=01_one:nothing": "01_one has no step nothing", "recorded=01_one:masked": "masked of 01_one has numbers that are not finite"}.items():
+            with self.assertRaisesRegex(PageError, message):
+                page(options)
+
     def test_the_syllabus_has_a_table_for_each_document(self):
         rows = ("document kind says lesson step test", "000 formula a_b 01_one scores t", "000 remark more   t", "001 table | 01_one  t")
         self.write("docs/syllabus.tsv", "\n".join(row.replace(" ", "\t") for row in rows) + "\n")

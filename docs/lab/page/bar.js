@@ -13,6 +13,7 @@
     let run = null; // that the page shows
     let unchanged = null; // the run of the same inputs without an answer
     let state = { inputs: {}, round: "", ablate: [], pitfall: "" };
+    let ofRun = null; // the question that the page's run answers
     let asked = 0;
 
     // ------------------------------------------------------------------------------------------ elements
@@ -32,7 +33,7 @@
         html("div", { class: "lab-answers" },
             html("label", {}, "with a mistake ", pitfall), html("label", {}, "every number as ", round), html("label", {}, "set to zero ", ablate)),
         html("p", { class: "lab-buttons" },
-            html("button", { type: "button", onclick: copyLink }, "copy a link to this"),
+            html("button", { type: "button", onclick: ({ currentTarget }) => copyLink(currentTarget, location.href) }, "copy a link to this"),
             " The sentences were written for the example's numbers."),
         claims);
     bar.append(html("div", { class: "lab-line" }, open, badge, reset), trouble, panel);
@@ -56,14 +57,16 @@
         document.documentElement.classList.add("lab-computing");
         try {
             base ??= await first();
-            const plain = new Run(await lab.ask(question()));
-            const found = isAltered() ? new Run(await lab.ask({ ...question(), round: state.round, pitfall: state.pitfall, ablate: state.ablate })) : plain;
+            const asIs = question(), altered = isAltered() ? { ...asIs, round: state.round, pitfall: state.pitfall, ablate: state.ablate } : asIs;
+            const plain = new Run(await lab.ask(asIs));
+            const found = isAltered() ? new Run(await lab.ask(altered)) : plain;
             if (number !== asked) {
                 return;
             }
             [unchanged, run] = [plain, found];
+            ofRun = altered;
             show();
-            const verified = await lab.ask({ do: "verify" });
+            const verified = await lab.ask({ do: "verify" }, altered);
             if (number === asked) {
                 say(verified);
             }
@@ -79,8 +82,8 @@
 
     async function first() {
         badge.textContent = "computing…";
-        const example = new Run(await lab.ask({ do: "run", lesson }));
-        const { mistakes } = await lab.ask({ do: "mistakes" });
+        const asked = { do: "run", lesson }, example = new Run(await lab.ask(asked));
+        const { mistakes } = await lab.ask({ do: "mistakes" }, asked);
         for (const { id, sentence } of mistakes) {
             pitfall.append(html("option", { value: id, title: sentence }, id));
         }
@@ -280,16 +283,6 @@
         }
     }
 
-    async function copyLink(event) {
-        const button = event.currentTarget;
-        try {
-            await navigator.clipboard.writeText(location.href);
-            button.textContent = "copied";
-        } catch {
-            button.textContent = "this browser lets no page copy: the link is in the address bar";
-        }
-    }
-
     function toggle(isOpen = panel.hidden) {
         panel.hidden = !isOpen;
         open.setAttribute("aria-expanded", String(isOpen));
@@ -307,7 +300,7 @@
         if (run === null) {
             await compute();
         }
-        const { text } = await lab.ask({ do: "explain", cell });
+        const { text } = await lab.ask({ do: "explain", cell }, ofRun);
         const { path } = readReference(cell), step = run.step(path);
         const lines = html("pre", {});
         const scope = path.includes(".") ? path.replace(/[^.]*$/, "") : "";

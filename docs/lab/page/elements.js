@@ -22,3 +22,17 @@ function html(tag, attributes = {}, ...children) {
 function svg(tag, attributes = {}, ...children) {
     return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
+
+// Puts an address into the address bar and copies it; the button says which of both went well, or has the address to copy.
+async function copyLink(button, address) {
+    const name = button.textContent;
+    let instead = "this browser lets no page copy: the link is in the address bar";
+    try {
+        history.replaceState(null, "", address);
+    } catch { // some browsers refuse for a file
+        instead = address;
+    }
+    const isCopied = await navigator.clipboard?.writeText(address).then(() => true, () => false);
+    button.textContent = isCopied ? "copied" : instead;
+    setTimeout(() => { button.textContent = name; }, isCopied ? 3000 : 20000);
+}

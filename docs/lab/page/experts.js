@@ -1,40 +1,44 @@
-// A mixture of experts with a number of experts, a temperature and a missing expert of the reader's choice: which expert each word gets, and the next word. Lesson 26.
+// A mixture of experts with a number of experts, a temperature and a missing expert of the reader's choice: which experts each word
+// gets, and what that does to the words that the model expects. Lesson 26.
 
 "use strict";
 
 for (const stage of moving.stages("experts")) {
-    const runWith = moving.runs("26_experts"), choice = { top: 2, temperature: 1, off: -1 };
-    const maps = html("div", { class: "maps two" }), next = html("div", { class: "next" });
+    const runWith = moving.runs("26_experts"), state = moving.state(stage, { off: 2, top: 2, temperature: 0, place: 6 });
+    const maps = html("div", { class: "maps two" }), next = html("div", { class: "next" }), note = html("p", { role: "status" });
 
     // A row per word, a column per expert: the larger an expert's weight is, the stronger its cell.
     function weightsMap(words, { shape, values }, label) {
         const [n, experts] = shape;
         const cells = Array.from(values, (weight, i) => svg("rect", { x: i % experts, y: Math.floor(i / experts), width: 1, height: 1, "fill-opacity": weight.toFixed(3) },
             svg("title", {}, `${words[Math.floor(i / experts)]}: ${weight.toFixed(2)} of expert ${i % experts}`)));
-        const names = words.map((word, i) => svg("text", { x: -0.3, y: i + 0.75, "text-anchor": "end", "font-size": 0.8, style: "font-size: 0.8px" }, word));
-        const numbers = Array.from({ length: experts }, (_, e) => svg("text", { x: e + 0.5, y: -0.3, "text-anchor": "middle", style: "font-size: 0.8px" }, e));
+        const names = words.map((word, i) => svg("text", { x: -0.3, y: i + 0.75, "text-anchor": "end", style: "font-size: 0.8px", class: i === state.place ? "chosen" : "" }, word));
+        const numbers = Array.from({ length: experts }, (_, e) => svg("text", { x: e + 0.5, y: -0.3, "text-anchor": "middle", style: "font-size: 0.8px", class: e === state.off ? "missing" : "" }, e));
         return svg("svg", { viewBox: `-3.2 -1.2 ${experts + 3.4} ${n + 1.4}`, role: "img", "aria-label": label }, svg("rect", { x: 0, y: 0, width: experts, height: n, class: "frame" }), ...cells, ...names, ...numbers);
     }
 
+    const line = html("p", { class: "words" });
     const compute = moving.steady(stage, async () => {
-        const run = await runWith({ top: moving.array([1], [choice.top], "integer"), temperature: moving.array([1], [choice.temperature]), off: moving.array([1], [choice.off], "integer") });
-        const vocabulary = attnWords.mixture, words = [...run.step("ids").values].map(id => vocabulary[id]);
+        const run = await runWith({ top: moving.array([1], [state.top], "integer"), temperature: moving.array([1], [2 ** state.temperature]), off: moving.array([1], [state.off], "integer") });
+        const vocabulary = attnWords.mixture, ids = [...run.step("ids").values], words = ids.map(id => vocabulary[id]), n = words.length;
+        const place = Math.max(0, Math.min(n - 1, Math.round(state.place)));
+        line.replaceChildren("the word after ", ...words.map((word, i) => html("button", { type: "button", "aria-pressed": String(i === place), onclick: () => { state.place = i; compute(); } }, word)));
         maps.replaceChildren(...[0, 1].map(layer => html("figure", {},
             weightsMap(words, run.step(`changed.layers.${layer}.feed_forward.weights`), `weights of the experts of layer ${layer}`), html("figcaption", {}, `layer ${layer}`))));
-        const place = words.indexOf("She");
-        const at = scope => run.step(`${scope}.chances`).values.slice(place * vocabulary.length, (place + 1) * vocabulary.length);
-        next.replaceChildren(...moving.wordBars([["after “She”, as trained", at("balanced")], ["routed so", at("changed")]], vocabulary, 5));
-        stage.dataset.ready = `${choice.top} ${choice.off}`;
-    });
-    const slider = (label, attributes, name, value, text) => moving.slider(label, attributes, (at, output) => {
-        choice[name] = value(at);
-        output.textContent = text(choice[name]);
-        compute();
+        const at = (scope, i) => run.step(`${scope}.chances`).values.subarray(i * vocabulary.length, (i + 1) * vocabulary.length);
+        next.replaceChildren(...moving.wordBars([[`after “${words[place]}”, as trained`, at("balanced", place)], ["routed so", at("changed", place)]], vocabulary, 5));
+
+        const followed = [...ids.keys()].slice(0, -1); // places whose next word the story has
+        const right = scope => numberText(followed.reduce((sum, i) => sum + at(scope, i)[ids[i + 1]], 0) / followed.length, ".3f", "real");
+        const best = (scope, i) => at(scope, i).indexOf(Math.max(...at(scope, i)));
+        const others = [...ids.keys()].filter(i => best("balanced", i) !== best("changed", i)).map(i => `“${words[i]}”`);
+        note.textContent = `The words of the story get a probability of ${right("balanced")} on average as trained, and of ${right("changed")} routed so; ${
+            others.length === 0 ? "nowhere is another word the likeliest" : `another word is the likeliest after ${others.join(", ")}`}.`;
     });
     stage.append(
         html("p", { class: "controls" },
-            slider("experts of each word", { min: 1, max: 7, step: 1, value: 2 }, "top", at => at, String),
-            slider("router's temperature", { min: -3, max: 3, step: 0.25, value: 0 }, "temperature", at => 2 ** at, value => value.toFixed(2)),
-            slider("expert switched off", { min: -1, max: 7, step: 1, value: -1 }, "off", at => at, value => value < 0 ? "none" : String(value))),
-        html("div", { class: "story" }, maps, next));
+            moving.knob(state, "off", "expert switched off", { min: -1, max: 7, step: 1 }, compute, value => value < 0 ? "none" : String(value)),
+            moving.knob(state, "top", "experts of each word", { min: 1, max: 7, step: 1 }, compute),
+            moving.knob(state, "temperature", "router's temperature", { min: -3, max: 3, step: 0.25 }, compute, value => (2 ** value).toFixed(2))),
+        line, html("div", { class: "story" }, maps, next), note);
 }

@@ -80,12 +80,20 @@ const lab = (() => {
     }
 
     let started = null;
-    async function ask(question) {
+    let lastRun = null; // the question of the run that "explain", "verify" and "mistakes" are about
+
+    // @param of  the question of the run that this one is about; it is run again where another has been asked for since
+    async function ask(question, of = null) {
         if (typeof WebAssembly !== "object" || typeof DecompressionStream !== "function") {
             throw new Error("this browser has no WebAssembly, or can't unpack what is compressed");
         }
-        started ??= inWorker().catch(inPage);
-        const answer = await (await started)(question);
+        const answerTo = await (started ??= inWorker().catch(inPage));
+        if (question.do === "run") {
+            lastRun = question;
+        } else if (of && of !== lastRun) {
+            answerTo(lastRun = of);
+        }
+        const answer = await answerTo(question);
         if (answer.error !== undefined) {
             throw new Error(answer.error);
         }

@@ -6,13 +6,16 @@ for (const stage of moving.stages("plane")) {
     const names = ["Lily", "had", "ball"], colours = ["--attn-blue", "--attn-orange", "--attn-green"];
     const keys = [[1.6, 1.2], [-1.8, 0.6], [0.4, -1.9]], values = [[0, 2], [-1.8, -1.2], [1.8, -1.2]];
     const count = Number(stage.parentElement.dataset.queries ?? 1);
-    const queries = [[1.2, 1.8], [-1.4, -0.6], [1.2, -0.8]].slice(0, count);
+    const state = moving.state(stage, { queries: [1.2, 1.8, -1.4, -0.6, 1.2, -0.8].slice(0, 2 * count), way: "softmax" });
+    const queries = Array.from({ length: count }, (_, n) => limited(state.queries.slice(2 * n, 2 * n + 2)));
     const unit = 46, middle = 150; // a unit of the plane, and its origin, in pixels
 
     const x = value => middle + unit * value, y = value => middle - unit * value;
     const place = (element, [a, b]) => element.setAttribute("transform", `translate(${x(a)} ${y(b)})`);
     const paint = colour => `fill: var(${colour})`;
-    const way = html("select", { onchange: () => compute() }, html("option", { value: "softmax" }, "softmax(scores)"), html("option", { value: "sum" }, "scores / sum(scores)"));
+    const way = html("select", { onchange: () => { state.way = way.value; compute(); } },
+        ...Object.entries({ softmax: "softmax(scores)", sum: "scores / sum(scores)" }).map(([value, text]) => html("option", { value, selected: value === state.way }, text)));
+    const formulas = { softmax: "softmax(scores)", sum: "scores / sum(scores, axis=-1, keepdims=True)" };
     const numbers = html("table", { class: "tensor-values" }), note = html("p", { role: "status" });
 
     function plane(title, ...children) { // a group, since its handles are moved
@@ -37,16 +40,19 @@ for (const stage of moving.stages("plane")) {
     stage.append(html("p", { class: "controls" }, html("label", {}, "weights = ", way)), html("div", { class: "planes" }, left, right), html("div", { class: "scroll" }, numbers), note);
 
     const compute = moving.steady(stage, async () => {
-        const asked = lab.ask({
+        if (!Object.hasOwn(formulas, state.way)) {
+            throw new Error(`the link has the way ${quotedText(state.way)}, expected ${Object.keys(formulas).join(" or ")}`);
+        }
+        const { results } = await lab.ask({
             do: "evaluate",
             given: { queries: moving.array([count, 2], queries.flat()), keys: moving.array([3, 2], keys.flat()), values: moving.array([3, 2], values.flat()) },
             formulas: {
                 scores: "queries @ keys.T",
-                weights: way.value === "softmax" ? "softmax(scores)" : "scores / sum(scores, axis=-1, keepdims=True)",
+                weights: formulas[state.way],
                 output: "weights @ values",
             },
         });
-        await asked.then(({ results }) => show(results), error => note.replaceChildren(error.message));
+        show(results);
     });
 
     function show({ scores, weights, output }) {
@@ -81,8 +87,13 @@ for (const stage of moving.stages("plane")) {
             : "A weight is negative, because a score is: the output leaves the triangle, although the weights sum to 1.";
     }
 
+    function limited(point) {
+        return point.map(value => Math.max(-3, Math.min(3, Math.round(value * 20) / 20)));
+    }
+
     function move(n, to) {
-        queries[n] = to.map(value => Math.max(-3, Math.min(3, Math.round(value * 20) / 20)));
+        queries[n] = limited(to);
+        state.queries = queries.flat();
         compute();
     }
 

@@ -4,24 +4,18 @@
 
 for (const stage of moving.stages("saturation")) {
     const most = 1024, tokens = 8;
-    let drawn = [], features = 64, power = 0;
-
-    function draw() {
-        drawn = Array.from({ length: tokens + 1 }, () => Array.from({ length: most }, moving.normal)); // the query, and a row per key
-        compute();
-    }
+    const state = moving.state(stage, { features: 6, power: 0, seed: 1 });
 
     const bars = html("div", { class: "bars", role: "img" }), note = html("p", { role: "status" });
     const compute = moving.steady(stage, async () => {
-        if (drawn.length === 0) {
-            return;
-        }
+        const features = 2 ** state.features, drawn = moving.normals(state.seed, (tokens + 1) * most); // the query, and a row per key
+        const row = i => drawn.slice(i * most, i * most + features);
         const { results } = await lab.ask({
             do: "evaluate",
             given: {
-                query: moving.array([features], drawn[0].slice(0, features)),
-                keys: moving.array([tokens, features], drawn.slice(1).flatMap(key => key.slice(0, features))),
-                power: moving.array([], [power]),
+                query: moving.array([features], row(0)),
+                keys: moving.array([tokens, features], Array.from({ length: tokens }, (_, j) => row(j + 1)).flat()),
+                power: moving.array([], [state.power]),
             },
             formulas: { scores: "keys @ query", scaled: "scores / query.shape[0] ** power", weights: "softmax(scaled)", slope: "max(weights * (1 - weights))", largest: "max(weights)", spread: "sqrt(mean(scaled ** 2))" },
         });
@@ -33,19 +27,11 @@ for (const stage of moving.stages("saturation")) {
             numberText(results.largest.values[0], ".4f", "real")}, and the steepest slope of softmax ${numberText(results.slope.values[0], ".4f", "real")} (0.25 at most).`;
     });
 
+    const divisors = new Map([[0, "no division"], [0.5, "the root"], [1, "d_k itself"]]);
     stage.append(
         html("p", { class: "controls" },
-            moving.slider("features d_k", { min: 0, max: 10, step: 1, value: 6 }, (value, output) => {
-                features = 2 ** value;
-                output.textContent = features;
-                compute();
-            }),
-            moving.slider("divisor d_k to the power", { min: 0, max: 1, step: 0.05, value: 0 }, (value, output) => {
-                power = value;
-                output.textContent = `${value.toFixed(2)}${value === 0 ? ", no division" : value === 0.5 ? ", the root" : value === 1 ? ", d_k itself" : ""}`;
-                compute();
-            }),
-            html("button", { type: "button", onclick: draw }, "draw another query")),
+            moving.knob(state, "features", "features d_k", { min: 0, max: 10, step: 1 }, compute, value => String(2 ** value)),
+            moving.knob(state, "power", "divisor d_k to the power", { min: 0, max: 1, step: 0.05 }, compute, value => [value.toFixed(2), divisors.get(value)].filter(Boolean).join(", ")),
+            html("button", { type: "button", onclick: () => { state.seed++; compute(); } }, "draw another query")),
         bars, note);
-    draw();
 }

@@ -11,11 +11,14 @@ for (const stage of moving.stages("story")) {
     const example = given.split("_"), most = 24, count = head || other ? 4 : 8;
     const still = document.getElementById(instead)?.closest("figure"); // what stands there where nothing computes
     const contextOf = name => `layers.${name.replace(".", ".self_attn.head.")}.context`;
-    const off = new Set(); // paths of contexts
-    let words = [...example], vocabulary = [], temperature = 1, asked = 0, told = Number(row ?? 0);
+    const begun = { words: example.join(" "), off: "", temperature: 0, told: Number(row ?? 0) }; // off: heads, as 0.3 for layer 0, head 3
+    const state = moving.state(stage, begun);
+    let vocabulary = [];
+    const wordsOf = text => text.split(" ").filter(word => word !== "");
+    const heads = () => wordsOf(state.off);
+    const toggled = name => (heads().includes(name) ? heads().filter(one => one !== name) : [...heads(), name]).join(" ");
 
-    const line = html("p", { class: "words" }, ...words.map(word => html("span", {}, `${word} `)));
-    const note = html("p", { role: "status", class: "lab-trouble" });
+    const line = html("p", { class: "words" }, ...example.map(word => html("span", {}, `${word} `)));
     const maps = html("div", { class: head ? "large-map" : "maps" }), sentence = html("p", { class: "told" });
     const next = html("div", { class: "next" }), verdict = html("p", { class: "verdict", role: "status" });
 
@@ -30,16 +33,15 @@ for (const stage of moving.stages("story")) {
     }
 
     function change(to) {
-        if (to.length > most) {
-            note.textContent = `${most} words are enough for a picture: take some away, or begin again`;
-            return;
+        moving.trouble(line, to.length > most ? `${most} words are enough for a picture: take some away, or begin again` : "");
+        if (to.length <= most) {
+            state.words = to.join(" ");
+            compute();
         }
-        words = to;
-        compute();
     }
 
     function showWords() {
-        const focused = [...line.children].indexOf(document.activeElement);
+        const focused = [...line.children].indexOf(document.activeElement), words = wordsOf(state.words);
         line.replaceChildren(
             ...words.map((word, i) => choice(`word ${i + 1}`, word, words.length > 1 ? [["", "(no word)"]] : [], to => change(words.toSpliced(i, 1, ...to ? [to] : [])))),
             choice("one word more", "", [["", "+ word"]], to => change([...words, to])));
@@ -48,22 +50,21 @@ for (const stage of moving.stages("story")) {
 
     // ------------------------------------------------------------------------------------------ the run
 
-    const ask = ablate => lab.ask({ do: "story", words: words.join(" "), ablate });
+    const ask = ablate => lab.ask({ do: "story", words: state.words, ablate: ablate.map(contextOf) });
 
     async function chances(run) {
         const logits = run.step("logits");
         const last = [...logits.values.slice(-vocabulary.length)];
-        const { results } = await lab.ask({ do: "evaluate", given: { logits: moving.array([last.length], last), t: moving.array([], [temperature]) }, formulas: { chances: "softmax(logits / t)" } });
+        const { results } = await lab.ask({ do: "evaluate", given: { logits: moving.array([last.length], last), t: moving.array([], [4 ** state.temperature]) }, formulas: { chances: "softmax(logits / t)" } });
         return moving.likeliest(results.chances.values, vocabulary, count);
     }
 
     const compute = moving.steady(stage, async () => {
-        note.textContent = "";
         try {
-            const run = new Run(await ask([...off]));
+            const run = new Run(await ask(heads())), words = wordsOf(state.words);
             vocabulary = run.answer.vocabulary;
             const likeliest = await chances(run);
-            const whole = off.size > 0 ? (await chances(new Run(await ask([]))))[0] : likeliest[0];
+            const whole = heads().length > 0 ? (await chances(new Run(await ask([]))))[0] : likeliest[0];
             showWords();
             if (!other) {
                 (head ? showHead : showHeads)(run);
@@ -72,39 +73,42 @@ for (const stage of moving.stages("story")) {
                 html("button", { type: "button", class: "chance", style: `--share: ${chance}`, title: `go on with ${word}`, onclick: () => change([...words, word]) }, ...moving.said(word, chance))));
             verdict.replaceChildren("The next word: ", html("b", {}, likeliest[0].word), whole.word === likeliest[0].word ? "" : `, no longer ${whole.word}`);
             verdict.classList.toggle("flipped", whole.word !== likeliest[0].word);
-            stage.dataset.ready = String(++asked);
+            exchange.textContent = words[0] === other ? `Put ${example[0]} in its place` : `Put ${other} in ${words[0]}'s place`;
         } catch (error) {
-            note.textContent = error.message;
             if (still) {
                 still.hidden = false;
             }
+            throw error;
         }
     });
 
     // ------------------------------------------------------------------------------------------ maps
 
     function showHeads(run) {
-        const heads = [...run.steps.keys()].filter(path => /^layers\.\d\.self_attn\.head\.\d\.weights$/.test(path));
-        maps.replaceChildren(...heads.map(path => {
-            const context = path.replace(/weights$/, "context");
-            const [, layer, number] = /layers\.(\d)\.self_attn\.head\.(\d)/.exec(path);
-            const box = html("input", { type: "checkbox", checked: !off.has(context) });
+        const paths = [...run.steps.keys()].filter(path => /^layers\.\d\.self_attn\.head\.\d\.weights$/.test(path));
+        maps.replaceChildren(...paths.map(path => {
+            const [, layer, number] = /layers\.(\d)\.self_attn\.head\.(\d)/.exec(path), name = `${layer}.${number}`;
+            const box = html("input", { type: "checkbox", checked: !heads().includes(name) });
             box.addEventListener("change", () => {
-                off[box.checked ? "delete" : "add"](context);
+                state.off = toggled(name);
                 compute();
             });
-            const map = moving.map(words, run.step(path).values, `weights of layer ${layer}, head ${number}`);
-            return html("figure", { class: off.has(context) ? "off" : "" }, map, html("figcaption", {}, html("label", {}, box, ` layer ${layer}, head ${number}`)));
+            const map = moving.map(wordsOf(state.words), run.step(path).values, `weights of layer ${layer}, head ${number}`);
+            return html("figure", { class: box.checked ? "" : "off" }, map, html("figcaption", {}, html("label", {}, box, ` layer ${layer}, head ${number}`)));
         }));
     }
 
     // A head's weights as a map with the words beside its rows and above its columns; what one row says stands below.
     function showHead(run) {
-        const weights = run.step(contextOf(head).replace(/context$/, "weights")).values, n = words.length, isOff = off.has(contextOf(head));
-        told = Math.min(told, n - 1);
+        const words = wordsOf(state.words), weights = run.step(contextOf(head).replace(/context$/, "weights")).values, n = words.length, isOff = heads().includes(head);
+        const told = state.told = Math.max(0, Math.min(n - 1, Math.round(state.told)));
+        const tell = i => {
+            state.told = i;
+            showHead(run);
+        };
         const cell = 26, letter = 8.6, longest = Math.max(...words.map(word => word.length)) * letter + 8;
         const text = (word, attributes) => svg("text", attributes, word);
-        const rows = words.map((word, i) => svg("g", { class: i === told ? "row told" : "row", onclick: () => { told = i; showHead(run); } },
+        const rows = words.map((word, i) => svg("g", { class: i === told ? "row told" : "row", onclick: () => tell(i) },
             svg("rect", { x: -longest, y: i * cell, width: longest + (i + 1) * cell, height: cell, class: "room" }),
             text(word, { x: -6, y: i * cell + cell * 0.7, "text-anchor": "end" }),
             ...words.slice(0, i + 1).map((_, j) => svg("rect", { x: j * cell + 1, y: i * cell + 1, width: cell - 2, height: cell - 2, rx: 3, class: "cell", "fill-opacity": (0.04 + 0.96 * weights[i * n + j]).toFixed(3) },
@@ -114,7 +118,7 @@ for (const stage of moving.stages("story")) {
             "aria-label": `a map of ${n} rows and columns: row by row, what weight a word puts on each word before it and on itself` }, ...columns, ...rows));
         maps.classList.toggle("off", isOff);
         const weightOf = j => weights[told * n + j];
-        const chosen = html("select", { "aria-label": "the word whose row is told", onchange: () => { told = Number(chosen.value); showHead(run); sentence.querySelector("select").focus(); } },
+        const chosen = html("select", { "aria-label": "the word whose row is told", onchange: () => { tell(Number(chosen.value)); sentence.querySelector("select").focus(); } },
             ...words.map((word, i) => html("option", { value: i }, word)));
         chosen.value = told;
         const best = words.map((_, j) => j).slice(0, told + 1).sort((a, b) => weightOf(b) - weightOf(a))[0];
@@ -125,30 +129,29 @@ for (const stage of moving.stages("story")) {
 
     // ------------------------------------------------------------------------------------------ what is pressed
 
-    const begin = html("button", { type: "button", onclick: () => { off.clear(); told = Number(row ?? 0); change([...example]); } }, "begin again");
+    const begin = html("button", { type: "button", onclick: () => {
+        Object.assign(state, { ...begun, temperature: state.temperature });
+        compute();
+    } }, "begin again");
     const toggle = html("button", { type: "button", class: "large", onclick: () => {
-        off[off.has(contextOf(head)) ? "delete" : "add"](contextOf(head));
+        state.off = toggled(head);
         compute();
     } }, "Switch this head off");
     const exchange = html("button", { type: "button", class: "large", onclick: () => {
-        change([words[0] === other ? example[0] : other, ...words.slice(1)]);
-        exchange.textContent = `Put ${words[0] === other ? example[0] : other} in its place`;
+        const [first, ...rest] = wordsOf(state.words);
+        change([first === other ? example[0] : other, ...rest]);
     } }, `Put ${other} in ${example[0]}'s place`);
 
     if (still) {
         still.hidden = true;
     }
     if (head) {
-        stage.append(line, html("div", { class: "one-head" }, html("div", {}, maps, sentence), html("div", { class: "outcome" }, toggle, verdict, next, begin)), note);
+        stage.append(line, html("div", { class: "one-head" }, html("div", {}, maps, sentence), html("div", { class: "outcome" }, toggle, verdict, next, begin)));
     } else if (other) {
-        stage.append(line, exchange, verdict, next, note);
+        stage.append(line, exchange, verdict, next);
     } else {
-        const slider = moving.slider("temperature", { min: -1, max: 1, step: 0.05, value: 0 }, (value, output) => {
-            temperature = 4 ** value;
-            output.textContent = temperature.toFixed(2);
-            compute();
-        });
-        stage.append(line, html("p", { class: "controls" }, slider, begin), html("div", { class: "story" }, maps, html("div", {}, verdict, next)), note);
+        const slider = moving.knob(state, "temperature", "temperature", { min: -1, max: 1, step: 0.05 }, () => compute(), value => (4 ** value).toFixed(2));
+        stage.append(line, html("p", { class: "controls" }, slider, begin), html("div", { class: "story" }, maps, html("div", {}, verdict, next)));
     }
     compute();
 }
