@@ -818,6 +818,7 @@ def main():
             print(f"{lesson}: first result {took:.2f} s, an edit {'-' if edit is None else f'{edit:.2f} s'}, {count} places", flush=True)
         check_bar(reader)
         check_exercises(reader)
+        check_hints(reader)
         check_landing(reader)
         check_plane(reader)
         check_story(reader)
