@@ -3,7 +3,6 @@
 import re
 
 from .errors import PageError
-from .tables import quoted
 
 HEADING = re.compile(r"^# +(?P<title>.*?)(?: *\{#(?P<label>[\w-]+)\})? *$", re.MULTILINE)
 
@@ -18,6 +17,7 @@ class Page:
             raise PageError(f"{source}:1: a page begins with a title: # Title {{#label}}")
         self.title = heading["title"]
         self.label = heading["label"] or label or "index"  # Doxygen's own name for the main page
+        self.file = "README.md" if label is None else f"{lesson or label}.md"  # among the pages of the repository
         if heading["label"] is None and label is not None:
             self.text = f"{self.text[: heading.end('title')]} {{#{label}}}{self.text[heading.end():]}"
 
@@ -29,10 +29,3 @@ class Page:
             if paragraph and not re.match(r"[#\\@|<]|\[TOC\]|- |\d+\. ", paragraph):
                 return re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0].rstrip(":")
         return ""
-
-
-def with_contents(text):
-    """The page with links to its sections where it says [TOC], on one line."""
-    sections = re.findall(r"^## +(.+?) *\{#([\w-]+)\} *$", text, re.MULTILINE)
-    links = "".join(rf'<li>\ref {anchor} "{quoted(title)}"</li>' for title, anchor in sections)
-    return re.sub(r"^\[TOC\]$", lambda _: f'<div class="contents-of-page"><ul>{links}</ul></div>', text, flags=re.MULTILINE)

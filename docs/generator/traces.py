@@ -9,10 +9,9 @@ import numpy as np
 from .errors import PageError
 
 # Lessons, and runs of the small model: on its first sentence, trained and untrained; on a story with two things, also
-# without one head; and on a story with one thing, also with every number rounded to shorter types. What depends on the machine
-# is a run of its own, measured.
+# without one head; and on a story with one thing, also with every number rounded to shorter types.
 MODEL_RUNS = ("sentence", "untrained", "story", "things", "ablated", "without_head_0_2", "without_head_1_3", "float32", "float16", "bfloat16")
-LESSON_NAME = r"\d\d_[a-z0-9_]+|measured|" + "|".join(MODEL_RUNS)
+LESSON_NAME = r"\d\d_[a-z0-9_]+|" + "|".join(MODEL_RUNS)
 REFERENCE = re.compile(
     rf"(?:(?P<lesson>{LESSON_NAME}):)?(?P<path>[A-Za-z_][\w]*(?:\.\w+)*)(?:\[(?P<index>[-\d:, ]*)\])?(?::(?P<format>[^\s]+))?"
 )
