@@ -51,10 +51,10 @@ class Start:
         for path, array in start.items():
             again = next((other for other, one in before.items() if array.size > 1 and one.dtype == array.dtype and np.array_equal(one, array)), None)
             before[path] = array
-            if again:
-                text = f"given[{again!r}]"
-            elif array.size > 1 and np.all(array == array.flat[0]):
+            if array.size > 1 and np.all(array == array.flat[0]):
                 text = f"np.full({array.shape}, {literal(array.flat[0])}{kind_of(array)})"
+            elif again:
+                text = f"given[{again!r}]"
             elif path in places:
                 seed, first, scale = places[path]
                 text = f"drawn({seed}, {first}, {array.shape}, {scale!r})"

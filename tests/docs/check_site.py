@@ -239,7 +239,7 @@ def check_languages(browser, site):
     """NumPy is shown until the reader chooses C++; until then C++ without NumPy beside it is folded, on the next page, too."""
     problems, folds = [], 0
     pages = [next(site.glob(f"lesson_{number}_*.html")) for number in (14, 18, 19)]
-    for language in ("NumPy", "C++", "NumPy"):
+    for language in ("NumPy", "C++"):
         for page in pages:
             browser.open(page, READY)
             seen = browser.run(SHOWN)
