@@ -33,12 +33,12 @@ def prose(text):
 
 def left_over(text):
     """What no reader of Markdown should see: (line, what)."""
-    found = []
+    found, text = [], prose(text)
     for what, pattern in (
         ("a placeholder", r"\{\{[^}\n]*"), ("a heading's label", r"\{#[^}\n]*"), ("a command", r"(?<![\\\w])[\\@](?:[a-zA-Z]+|f[$\[\]])"),
         ("[TOC]", r"\[TOC\]"), ("a reference that is no link", r"\]\(@ref|^ {0,3}\[[^\]\n]+\]:"),
     ):  # fmt: skip
-        found += [(text[: match.start()].count("\n") + 1, f"{what} is left: {match[0]}") for match in re.finditer(pattern, prose(text), re.MULTILINE)]
+        found += [(text[: match.start()].count("\n") + 1, f"{what} is left: {match[0]}") for match in re.finditer(pattern, text, re.MULTILINE)]
     return found
 
 
