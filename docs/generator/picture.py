@@ -142,18 +142,17 @@ def image(axes, values, title=""):
     return axes
 
 
-def to_svg(drawn, name):
-    """The figure as an SVG file's text."""
+def to_svg(drawn, name, run=None):
+    """The figure as an <svg> element in the page's colours, without the ids that other pictures have, too."""
     with matplotlib.rc_context({"svg.hashsalt": name}):
         buffer = io.StringIO()
         drawn.savefig(buffer, format="svg", bbox_inches="tight", pad_inches=0.05, metadata={"Date": None, "Creator": None})
     plt.close(drawn)
-    return buffer.getvalue()
+    return page_svg(buffer.getvalue(), name, run)
 
 
 def page_svg(text, name, run=None):
-    """The <svg> element of to_svg(), to stand in a page about a run: in the page's colours, without the ids that other pictures have,
-    too, without what can't be seen, and with no more digits than can be seen."""
+    """An SVG file's <svg> element, to stand in a page about a run."""
     svg = text[text.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     for colour, variable in VARIABLES.items():
@@ -169,23 +168,23 @@ def page_svg(text, name, run=None):
     width = float(re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+)', svg)[1])
     svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', rf'\1 style="width: {width * 1.25:.0f}px"', svg, count=1)
-    svg = re.sub(r' d="([^"]*)"', lambda m: f' d="{re.sub(r"-?[0-9]*[.][0-9]+", rounded, " ".join(m[1].split()))}"', svg)
-    svg = re.sub(r"\n\s*", "\n", svg).strip()
-    return re.sub(r'(<g>\n)?<path [^>]*style="fill: none"/>\n(?(1)</g>\n)', "", svg)
+    return re.sub(r"\n\s*", "\n", svg).strip()
 
 
-def rounded(number):
-    """A coordinate, to a hundredth of a point."""
-    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+def figure_html(svg, caption, name):
+    """The picture with the sentence that says what is to be seen, which is its text where it has none of its own."""
+    if "<desc>" not in svg:
+        svg = svg.replace("<svg", f'<svg role="img" aria-labelledby="picture-{name}"', 1)
+    return f'<figure class="picture">{svg}<figcaption id="picture-{name}">{html.escape(caption)}</figcaption></figure>\n'
 
 
 def shorter(path):
-    """A path's lines, level and upright ones with one number, and without the last one of a closed path where it ends as it began."""
-    points = re.findall(r"[A-Za-z]|[^\sA-Za-z]+", path[0])
-    if set(re.findall("[A-Za-z]", path[0])) - set("MLz"):
-        return path[0]
+    """A path to a hundredth of a point; a level or upright line with one number, and none where a closed path ends as it began."""
+    text = re.sub(r"-?\d*\.\d+", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), " ".join(path[0].split()))
+    if set(re.findall("[A-Za-z]", text)) - set("MLz"):
+        return text
     written, at = [], None
-    for letter, *numbers in re.findall(r"([MLz])(?: ([^\sMLz]+) ([^\sMLz]+))?", " ".join(points)):
+    for letter, *numbers in re.findall(r"([MLz])(?: ([^\sMLz]+) ([^\sMLz]+))?", text):
         if letter == "M":
             first = numbers
         if letter == "z" and written and at == first and written[-1][0] in "LHV":
@@ -222,7 +221,7 @@ def svg_file(svg):
 
     light, dark = theme_colours()
     classes, ids = {}, {}
-    svg = re.sub(r'<path [^>]*style="fill: none; opacity: 0"/>', "", svg)
+    svg = re.sub(r'<path [^>]*style="fill: none(; opacity: 0)?"/>', "", svg)
     svg = re.sub(r'(?<= d=")[^"]*(?=")', shorter, svg)
     svg = re.sub(r'( id="|url\(#|href="#)([\w-]+)', lambda m: m[1] + ids.setdefault(m[2], f"p{len(ids)}"), svg)
     svg = re.sub(r"(opacity: 0[.]\d\d)\d+", r"\1", svg)
@@ -238,10 +237,3 @@ def svg_file(svg):
     style += "".join(f".{name}{{{text.replace(': ', ':').replace('; ', ';')}}}" for text, name in classes.items())
     paper = f'<style>{style}</style><rect width="100%" height="100%" fill="var(--attn-paper)"/>'
     return re.sub(r"\n+", "\n", re.sub(r"(<svg\b[^>]*>)", lambda m: m[1] + paper, svg, count=1)) + "\n"
-
-
-def figure_html(svg, caption, name):
-    """The picture with the sentence that says what is to be seen, which is its text where it has none of its own."""
-    if "<desc>" not in svg:
-        svg = svg.replace("<svg", f'<svg role="img" aria-labelledby="picture-{name}"', 1)
-    return f'<figure class="picture">{svg}<figcaption id="picture-{name}">{html.escape(caption)}</figcaption></figure>\n'

@@ -214,10 +214,10 @@ class Site:
         key = f"{stem}-{name}"
         if key not in self.drawn:
             self.drawn[key] = self.draw(page, stem, name)
-        svg, caption = self.drawn[key]
-        return self.writer.figure(key, lambda part: picture.page_svg(svg, key, page.lesson if part else None), caption)
+        return self.writer.figure(key, *self.drawn[key])
 
     def draw(self, page, stem, name):
+        """A picture to stand in its page, the same to be a file, and what is to be seen."""
         source = self.root / "docs" / "pictures" / f"{'lesson_' + stem[:2] if page.lesson else stem}.py"
         if not source.is_file():
             raise PageError(f"there is no {source.relative_to(self.root)}, which would draw '{name}'")
@@ -229,7 +229,8 @@ class Site:
             known = ", ".join(key for key, value in vars(module).items() if getattr(value, "is_picture", False))
             raise PageError(f"{source.relative_to(self.root)} has no picture '{name}'; it has {known}")
         drawn, caption = draw(self)
-        return picture.to_svg(drawn, f"{stem}-{name}"), caption
+        key = f"{stem}-{name}"
+        return picture.to_svg(drawn, key, page.lesson), picture.to_svg(drawn, key), caption
 
     def graph(self, page, text):
         """attn graph of a run: {{graph --to output | What is to be seen.}} or {{graph 10_encoder_layer: --depth 0 | ...}}."""
@@ -246,7 +247,7 @@ class Site:
             if done.returncode != 0:
                 raise PageError(f"attn graph: {done.stderr.strip()}")
             self.drawn[key] = done.stdout
-        return self.writer.figure(key, lambda _: self.drawn[key], caption)
+        return self.writer.figure(key, self.drawn[key], self.drawn[key], caption)
 
     # ------------------------------------------------------------------------------------------ parts of a page
 

@@ -73,9 +73,9 @@ class Doxygen:
         body = "".join(f"<tr><th>{html.escape(row)}</th>{''.join(f'<td{marks[counts]}>{text}</td>' for text, counts in cells)}</tr>" for row, cells in rows)
         return self.html(f'<details><summary>{name}</summary><div class="kills"><table><tr><th></th>{head}</tr>{body}</table></div></details>')
 
-    def figure(self, key, svg, caption):
+    def figure(self, key, in_page, _in_file, caption):
         (self.site.build / "results").mkdir(exist_ok=True)
-        (self.site.build / "results" / f"{key}.html").write_text(figure_html(svg(key), caption, key), encoding="utf-8")
+        (self.site.build / "results" / f"{key}.html").write_text(figure_html(in_page, caption, key), encoding="utf-8")
         return rf"\htmlinclude[block] {key}.html"
 
     def file(self, path):
@@ -170,8 +170,8 @@ class Markdown:
         cases = "The columns: " + ", ".join(f"{number} `{title}`" for number, title in enumerate(columns, 1)) + "."
         return self.site.folded(name, f"{cases}\n\n{table_of(header, found)}")
 
-    def figure(self, key, svg, caption):
-        self.pictures[f"images/{key}.svg"] = svg_file(svg(None))
+    def figure(self, key, _in_page, in_file, caption):
+        self.pictures[f"images/{key}.svg"] = svg_file(in_file)
         about = re.sub(r"([*_`])", r"\\\1", html.escape(caption, quote=False))
         return f"\n\n![{key.replace('_', ' ').replace('-', ', ', 1)}](images/{key}.svg)\n\n<sub>{about}</sub>\n\n"
 
