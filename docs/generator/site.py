@@ -1,5 +1,6 @@
 """All pages, and what their placeholders may name."""
 
+import html
 import importlib.util
 import re
 import shutil
@@ -73,7 +74,7 @@ class Site:
             "hours": lambda *_: str(round(sum(page.minutes for page in self.lessons) / 60)),
             "weekend": lambda *_: course.weekend(self),
             "pages": lambda _page, names: course.table_of_pages(self, [course.document(self, name) for name in names.split()], "page", "what it is about"),
-            "vocabulary": lambda _page, model: self.html(" · ".join(f"{number} {picture.html.escape(word)}" for number, word in enumerate(self.vocabulary(model)))),
+            "vocabulary": lambda _page, model: self.html(" · ".join(f"{number} {html.escape(word)}" for number, word in enumerate(self.vocabulary(model)))),
             "numpy": self.harness,
             "on_site": lambda _page, text: text if self.writer.computes else "",
             "library": self.table_of_groups,
@@ -253,7 +254,7 @@ class Site:
 
     def fold(self, _page, title):
         """What unfolds: {{fold TITLE}} or {{question TEXT}}, and {{end}}. The title may hold numbers in backquotes only."""
-        return self.html(f"<details><summary>{picture.html.escape(title)}</summary>")
+        return self.html(f"<details><summary>{html.escape(title)}</summary>")
 
     def harness(self, page, _):
         """What comes before a page's NumPy lines, folded."""
@@ -371,7 +372,7 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
         if not is_live:
             return text
         inner = re.sub(r"^(?:\\f.|`+)\s*|\s*(?:\\f.|`+)$", "", template)
-        return rf'\htmlonly<i class="live-{context}" data-template="{picture.html.escape(" ".join(inner.split()))}"></i>\endhtmlonly{text}'
+        return rf'\htmlonly<i class="live-{context}" data-template="{html.escape(" ".join(inner.split()))}"></i>\endhtmlonly{text}'
 
     def located(self, page, position, inside, context, alone):
         try:
