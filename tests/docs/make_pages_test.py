@@ -438,6 +438,8 @@ class ForRepository(SiteCase):
         for one, other, is_same in (
             ("0.1234 of 12 words", "0.1235 of 12 words", True), ("0.1234", "0.1236", False), ("12 words", "13 words", False), ("a 1", "b 1", False),
             ("1.20e-05", "1.21e-05", True), ("−0.50", "−0.51", True), ("0.50", "-0.50", False), ("same", "same", True),
+            ("0.244985552", "0.244985538", True), ("0.244985552", "0.244995552", False), ("8.4e-15", "1.4e-14", True), ("8.4e-5", "1.4e-4", False),
+            ("same: 27 equal, 29 noise, 4 bug", "same: 56 noise, 4 bug", True), ("29 noise, 4 bug", "29 noise, 5 bug", False), ("1000000", "1000001", False),
         ):  # fmt: skip
             with self.subTest((one, other)):
                 self.assertEqual(current.same(one, other), is_same)
