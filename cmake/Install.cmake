@@ -53,11 +53,8 @@ install(DIRECTORY include/attn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MAT
 
 # The licence and the pages, which refer to each other as they do here. Not CMAKE_INSTALL_DOCDIR, which is a parent's.
 set(pages_folder ${CMAKE_INSTALL_DATAROOTDIR}/doc/attn)
-file(GLOB pages CONFIGURE_DEPENDS docs/*.md)
-list(FILTER pages EXCLUDE REGEX "/main_page.md$") # of the site
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${pages_folder})
-install(FILES ${pages} DESTINATION ${pages_folder}/docs)
-install(DIRECTORY docs/images DESTINATION ${pages_folder}/docs)
+install(DIRECTORY docs/pages docs/images DESTINATION ${pages_folder}/docs)
 
 configure_package_config_file(cmake/attnConfig.cmake.in ${PROJECT_BINARY_DIR}/attnConfig.cmake
                               INSTALL_DESTINATION ${package_folder} NO_CHECK_REQUIRED_COMPONENTS_MACRO)

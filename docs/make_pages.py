@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """Makes the Markdown pages that Doxygen reads: every number in their prose comes from a run.
 
-    docs/make_pages.py --root REPOSITORY --build BUILD/docs [--attn PROGRAM] [--lab]
+    docs/make_pages.py --root REPOSITORY --build BUILD/docs [--attn PROGRAM] [--lab] [--renew]
 
 reads lessons/NN_topic/lesson.md, docs/*.md, include/attn and BUILD/docs/traces/NN_topic.npz, and writes
-BUILD/docs/pages and BUILD/docs/include. A line of a page stays on its line, so that Doxygen's complaints point to the
+BUILD/docs/pages and BUILD/docs/include. In BUILD/docs/repository it writes what is committed: the same pages as plain Markdown,
+and a script for each lesson; --renew puts them into the repository. A line of a page stays on its line, so that Doxygen's complaints point to the
 right one. Placeholders:
 
     {{weights[0,1]}}  {{weights[0,1]:.2f}}  {{weights}}  {{03_scale_and_softmax:weights[0]}}
@@ -17,9 +18,10 @@ right one. Placeholders:
     {{picture NAME}}                 a function of docs/pictures/PAGE.py
     {{graph}}  {{graph --depth 1}}   attn graph of the lesson's run
     {{fold TITLE}} ... {{end}}  {{question TEXT}} ... {{end}}   what unfolds
-    {{appendix}}                     the program, its steps and its output, folded
+    {{on_site TEXT}}                 a sentence about the site, which has no sense in docs/pages
+    {{appendix}}  {{appendix head.0}}   the program, its steps or those of a scope, and its output, folded
     {{solution}}                     the solved exercise in C++ and in Python, folded
-    {{program}}  {{result}}  {{output diff_wrong}}  {{lessons}}  {{pages}}  {{library}}  {{pitfalls}}  {{pitfall_formulas}}
+    {{output diff_wrong}}  {{lessons}}  {{pages}}  {{library}}  {{pitfalls}}  {{pitfall_formulas}}
     {{syllabus}}  {{questions}}
     {{vectors cases}}  {{vectors matrix}}   of vectors/cases
 
@@ -36,6 +38,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from generator import current  # noqa: E402
 from generator.errors import PageError  # noqa: E402
 from generator.site import Site  # noqa: E402
 
@@ -46,9 +49,12 @@ def main():
     parser.add_argument("--build", type=Path, required=True, help="the folder with traces/ and results/; pages/ goes there")
     parser.add_argument("--attn", type=Path, help="the attn program, which draws the graphs")
     parser.add_argument("--lab", action="store_true", help="the site has docs/lab: pages compute what the reader changes")
+    parser.add_argument("--renew", action="store_true", help="put the pages and scripts that are committed into the repository")
     arguments = parser.parse_args()
     try:
         Site(arguments.root.resolve(), arguments.build.resolve(), arguments.attn, arguments.lab).write()
+        if arguments.renew:
+            print(current.renew(arguments.root.resolve(), arguments.build.resolve() / "repository"))
     except PageError as error:
         print(f"docs: {error}", file=sys.stderr)
         return 2

@@ -2,15 +2,22 @@
 
 import html
 
-from . import tables
 from .errors import PageError
-from .tables import quoted
 
 
 def table_of_pages(site, pages, header, about):
     """A page and its summary per row. Words that begin the summaries are the column's head, and said once."""
-    rows = [(rf'\subpage {page.label} "{quoted(page.title)}"', page.summary(site.fill(page)).removeprefix(f"{about} ")) for page in pages]
-    return tables.rows_of((header, about[0].lower() + about[1:]), rows, "pages")
+    rows = [(site.writer.link(page.title, page, below=True), page.summary(site.fill(page)).removeprefix(f"{about} ")) for page in pages]
+    return site.writer.table((header, about[0].lower() + about[1:]), rows, "pages")
+
+
+class Part:
+    """The page of a part of the course."""
+
+    lesson = None
+
+    def __init__(self, name):
+        self.label, self.file = f"part_{name}", f"part_{name}.md"
 
 
 def lessons_of(site, part):
@@ -24,9 +31,9 @@ def table_of_parts(site):
     rows = []
     for part, title in site.parts.items():
         lessons = lessons_of(site, part)
-        links = " · ".join(rf'\ref {page.label} "{int(page.lesson[:2])}. {quoted(site.curriculum[int(page.lesson[:2])].title)}"' for page in lessons)
-        rows.append((rf'\subpage part_{part} "{title}"', links, f"{sum(page.minutes for page in lessons) / 60:.2g}"))
-    return tables.rows_of(("part", "lessons", "hours"), rows, "pages")
+        links = " · ".join(site.writer.link(f"{int(page.lesson[:2])}. {site.curriculum[int(page.lesson[:2])].title}", page) for page in lessons)
+        rows.append((site.writer.link(title, Part(part), below=True), links, f"{sum(page.minutes for page in lessons) / 60:.2g}"))
+    return site.writer.table(("part", "lessons", "hours"), rows, "pages")
 
 
 def weekend(site):
@@ -38,7 +45,7 @@ def weekend(site):
 
 def part_page(site, part):
     """The page of a part of the course."""
-    return f"# {site.parts[part]} {{#part_{part}}}\n\n{table_of_pages(site, lessons_of(site, part), 'lesson', 'After this lesson you can')}\n"
+    return f"# {site.parts[part]} {site.writer.anchor(f'part_{part}')}\n\n{table_of_pages(site, lessons_of(site, part), 'lesson', 'After this lesson you can')}\n"
 
 
 BESIDE_THE_LESSONS = (("questions", "Questions and answers"), ("check", "Check your own attention"), ("notation", "Notation"), ("tools", "Tools and reference"), ("library", "The library"))
@@ -83,11 +90,5 @@ def view(site, page):
 def pager(site, page):
     """Links to the lessons before and after, and to the run as a page."""
     i = site.lessons.index(page)
-    links = []
-    if i > 0:
-        links.append(rf'<span class="before">\ref {site.lessons[i - 1].label} "← {quoted(site.lessons[i - 1].title)}"</span>')
-    links.append(view(site, page))
-    if i + 1 < len(site.lessons):
-        links.append(rf'<span class="after">\ref {site.lessons[i + 1].label} "{quoted(site.lessons[i + 1].title)} →"</span>')
-    links = list(filter(None, links))
-    return f'<div class="pager">{" ".join(links)}</div>' if links else ""
+    before, after = (site.lessons[i - 1] if i > 0 else None), (site.lessons[i + 1] if i + 1 < len(site.lessons) else None)
+    return site.writer.pager(before and site.writer.link(f"← {before.title}", before), view(site, page), after and site.writer.link(f"{after.title} →", after))

@@ -15,6 +15,7 @@ NUMBERS = {
     "mixture": ("lessons/mixture/report.json", "script/train-model mixture"),
     "recall": ("lessons/27_state/recall.json", "its recall.py"),
     "windows": ("lessons/25_windows_and_sinks/measured.json", "its measured.py"),
+    "flash": ("lessons/18_flash_attention/measured.json", "its measured.py"),
     "speed": ("docs/speed.json", "script/bench"),
 }
 
@@ -40,4 +41,4 @@ def number_called(site, verb, text, context):
     if not isinstance(value, (int, float)):
         raise PageError(f"{path} of {file} is no number")
     number = number_text(value, specification or (".0f" if isinstance(value, int) else ".4f"))
-    return f'<span class="from-run one" title="{path} = {value}, {source}">{number}</span>' if context == "text" else number
+    return site.writer.number(number, "from-run one", "", f"{path} = {value}, {source}") if context == "text" else number

@@ -3,7 +3,6 @@
 import re
 
 from .errors import PageError
-from .tables import quoted
 
 HEADING = re.compile(r"^# +(?P<title>.*?)(?: *\{#(?P<label>[\w-]+)\})? *$", re.MULTILINE)
 
@@ -18,13 +17,16 @@ class Page:
             raise PageError(f"{source}:1: a page begins with a title: # Title {{#label}}")
         self.title = heading["title"]
         self.label = heading["label"] or label or "index"  # Doxygen's own name for the main page
+        self.file = "README.md" if label is None else f"{lesson or label}.md"  # among the pages of the repository
         if heading["label"] is None and label is not None:
             self.text = f"{self.text[: heading.end('title')]} {{#{label}}}{self.text[heading.end():]}"
 
-    def under(self, anchor, text=None):
-        """The level of the heading with that anchor, and the text under it, to the next heading of its level or above."""
+    def under(self, anchor, text=None, mark=None):
+        """The level of the heading with that anchor, and the text under it, to the next heading of its level or above.
+
+        The text can be a filled one, in which a heading ends with another mark than {#anchor}."""
         text = self.text if text is None else text
-        heading = re.search(rf"^(#+) .*\{{#{re.escape(anchor)}\}} *$", text, re.MULTILINE)
+        heading = re.search(rf"^(#+) .*{re.escape(mark or f'{{#{anchor}}}')} *$", text, re.MULTILINE)
         if heading is None:
             file = f"lessons/{self.lesson}/lesson.md" if self.lesson else f"docs/{self.source.name}"
             raise PageError(f"{file} has no heading {{#{anchor}}}")
@@ -39,10 +41,3 @@ class Page:
             if paragraph and not re.match(r"[#\\@|<]|\[TOC\]|- |\d+\. ", paragraph):
                 return re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0].rstrip(":")
         return ""
-
-
-def with_contents(text):
-    """The page with links to its sections where it says [TOC], on one line."""
-    sections = re.findall(r"^## +(.+?) *\{#([\w-]+)\} *$", text, re.MULTILINE)
-    links = "".join(rf'<li>\ref {anchor} "{quoted(title)}"</li>' for title, anchor in sections)
-    return re.sub(r"^\[TOC\]$", lambda _: f'<div class="contents-of-page"><ul>{links}</ul></div>', text, flags=re.MULTILINE)

@@ -8,6 +8,7 @@ stand for the style sheet's variables, so that a picture follows the reader's ch
 import html
 import io
 import re
+from pathlib import Path
 
 import matplotlib
 
@@ -16,7 +17,10 @@ import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 from matplotlib.transforms import Bbox  # noqa: E402
 
+from .errors import PageError, read_text  # noqa: E402
 from .numbers import Labels  # noqa: E402
+
+THEME = Path(__file__).resolve().parents[1] / "theme" / "attn.css"
 
 # Each colour stands for a variable of docs/theme/attn.css.
 INK, QUIET, FAINT, PAPER = "#010203", "#010204", "#010205", "#010206"
@@ -210,3 +214,64 @@ def figure_html(svg, caption, name):
     if "<desc>" not in svg:
         svg = re.sub("<(svg|div)", rf'<\1 role="img" aria-labelledby="picture-{name}"', svg, count=1)
     return f'<figure class="picture">{svg}<figcaption id="picture-{name}">{html.escape(caption)}</figcaption></figure>\n'
+
+
+def shorter(path):
+    """A path to a hundredth of a point; a level or upright line with one number, and none where a closed path ends as it began."""
+    text = re.sub(r"-?\d*\.\d+", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), " ".join(path[0].split()))
+    if set(re.findall("[A-Za-z]", text)) - set("MLz"):
+        return text
+    written, at = [], None
+    for letter, *numbers in re.findall(r"([MLz])(?: ([^\sMLz]+) ([^\sMLz]+))?", text):
+        if letter == "M":
+            first = numbers
+        if letter == "z" and written and at == first and written[-1][0] in "LHV":
+            written.pop()
+        if letter == "L" and numbers[0] == at[0]:
+            written.append(f"V{numbers[1]}")
+        elif letter == "L" and numbers[1] == at[1]:
+            written.append(f"H{numbers[0]}")
+        else:
+            written.append(letter + " ".join(numbers).rstrip())
+        at = numbers
+    return "".join(written)
+
+
+def theme_colours():
+    """The colours of docs/theme/attn.css by name, light and dark."""
+    text = re.sub(r"/\*.*?\*/", "", read_text(THEME, "the repository"), flags=re.DOTALL)
+    light, dark = {}, {}
+    for selector, declared in re.findall(r"([^{}]*)\{([^{}]*)\}", text):
+        found = re.findall(r"(--attn-[\w-]+):\s*([^;]+)", declared)
+        if re.search(r"^\s*(:root|html)\b[^\s]*\s*$", selector.split(",")[-1]):
+            (dark if "dark" in selector else light).update(found)
+    missing = [name for name in VARIABLES.values() if name not in light]
+    if missing:
+        raise PageError(f"{THEME.name} does not say what {', '.join(missing)} is")
+    return light, {**light, **dark}
+
+
+def svg_file(svg):
+    """A picture as a file of its own, which is light or dark as the reader's system prefers, on paper of its own."""
+
+    def declared(colours):
+        return "".join(f"{name}:{colours[name].strip()};" for name in VARIABLES.values())
+
+    light, dark = theme_colours()
+    classes, ids = {}, {}
+    svg = re.sub(r'<path [^>]*style="fill: none(; opacity: 0)?"/>', "", svg)
+    svg = re.sub(r'(?<= d=")[^"]*(?=")', shorter, svg)
+    svg = re.sub(r'( id="|url\(#|href="#)([\w-]+)', lambda m: m[1] + ids.setdefault(m[2], f"p{len(ids)}"), svg)
+    svg = re.sub(r"(opacity: 0[.]\d\d)\d+", r"\1", svg)
+    svg = re.sub(r' style="(?!width)([^"]*)"', lambda m: f' class="{classes.setdefault(m[1], f"s{len(classes)}")}"', svg)
+    while True:
+        svg, count = re.subn(r"<g>\s*((?:<(?:path|use|text)\b[^>]*(?:/>|>[^<]*</text>)\s*)?)</g>", r"\1", svg)
+        if count == 0:
+            break
+    size = re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"', svg)
+    if size and "style=" in svg[: size.end()]:
+        svg = re.sub(r'style="width: \d+px"', f'width="{float(size[1]) * 1.25:.0f}" height="{float(size[2]) * 1.25:.0f}"', svg, count=1)
+    style = f"svg{{{declared(light)}--attn-graph-ink:var(--attn-ink)}}@media(prefers-color-scheme:dark){{svg{{{declared(dark)}}}}}"
+    style += "".join(f".{name}{{{text.replace(': ', ':').replace('; ', ';')}}}" for text, name in classes.items())
+    paper = f'<style>{style}</style><rect width="100%" height="100%" fill="var(--attn-paper)"/>'
+    return re.sub(r"\n+", "\n", re.sub(r"(<svg\b[^>]*>)", lambda m: m[1] + paper, svg, count=1)) + "\n"

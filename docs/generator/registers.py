@@ -6,10 +6,8 @@ import itertools
 import json
 import re
 
-from . import tables
 from .errors import PageError, read_text
 from .numbers import number_text
-from .tables import quoted
 
 
 def rows(site, name):
@@ -28,7 +26,7 @@ def pitfalls(site):
     noticed = {row[0]: dict(zip(header[1:], row[1:])) for row in kills}
     trace = site.trace_called("23_pitfalls")
     return "\n".join(
-        pitfall_section(pitfall, exhibit_rows(trace[f"changes.{pitfall['id']}"].item(), noticed[pitfall["id"]]) if pitfall["is_exhibit"] else "")
+        pitfall_section(site, pitfall, exhibit_rows(trace[f"changes.{pitfall['id']}"].item(), noticed[pitfall["id"]]) if pitfall["is_exhibit"] else [])
         for pitfall in listed
     )
 
@@ -37,32 +35,29 @@ def pitfall_formulas(site):
     """How the formulas of mistakes are written: a section of what is written for those who add one."""
     readme = read_text(site.root / "src" / "mistakes" / "list" / "README.md", "the repository")
     text = readme.partition("## The formulas\n")[2].partition("\n## ")[0].strip()
-    return text.replace("](../../../docs/formulas.md)", "](@ref formulas)")
+    return text.replace("](../../../docs/pages/formulas.md)", f"]({site.writer.target(site.page_called('formulas'))})")
 
 
 def exhibit_rows(change, by):
     unseen = "; ".join(f"{words} {by[column]}" for column, words in (("lessons that don't", "not by lesson"), ("modules that don't", "not by")) if by[column])
-    return (
-        f"| changes the example by | {number_text(change, '.3g')} |\n"
-        f"| noticed by | lesson {by['lessons that notice']}; {by['modules that notice']}{'; ' + unseen if unseen else ''} |\n"
-    )
+    return [("changes the example by", number_text(change, ".3g")), ("noticed by", f"lesson {by['lessons that notice']}; {by['modules that notice']}{'; ' + unseen if unseen else ''}")]
 
 
-def pitfall_section(pitfall, more):
+def pitfall_section(site, pitfall, more):
     forms = sum(len(form["values"]) for form in pitfall["forms"])
-    return (
-        f"### {pitfall['id']} {{#pitfall_{pitfall['id']}}}\n\n{pitfall['sentence']} {pitfall['why']}\n\n"
-        f"| | |\n|---|---|\n| step | `{pitfall['step']}` |\n| right | `{pitfall['right']}` |\n| instead | `{pitfall['mistaken']}` |\n"
-        f"| forms | {forms} |\n{more}"
-        f"| seen | [{markdown(pitfall['seen'])}]({pitfall['link']}) |\n"
-    )
+    rows = [
+        ("step", f"`{pitfall['step']}`"), ("right", f"`{pitfall['right']}`"), ("instead", f"`{pitfall['mistaken']}`"), ("forms", forms), *more,
+        ("seen", f"[{markdown(pitfall['seen'])}]({pitfall['link']})"),
+    ]  # fmt: skip
+    heading = f"### {pitfall['id']} {site.writer.anchor('pitfall_' + pitfall['id'])}"
+    return f"{heading}\n\n{pitfall['sentence']} {pitfall['why']}\n\n{site.writer.table(('', ''), rows, 'mistake')}\n"
 
 
 def syllabus(site):
     """A table for each source document: what it says, and which lesson, step and test answer it."""
     sections = []
     for document, of_document in itertools.groupby(rows(site, "syllabus")[1:], key=lambda row: row[0]):
-        lines = [f"### Document {document} {{#source_{document}}}", "", "| kind | what it says | lesson | step | test |", "|---|---|---|---|---|"]
+        lines = [f"### Document {document} {site.writer.anchor(f'source_{document}')}", "", "| kind | what it says | lesson | step | test |", "|---|---|---|---|---|"]
         for _, kind, says, lesson, step, test in of_document:
             lines.append(f"| {kind} | {markdown(says)} | {link_to_lesson(site, lesson)} | {f'`{step}`' if step else ''} | {markdown(test)} |")
         sections.append("\n".join(lines))
@@ -70,7 +65,7 @@ def syllabus(site):
 
 
 def link_to_lesson(site, name):
-    return rf'\ref {site.lesson_called(name).label} "{int(name[:2])}"' if name else "not here"
+    return site.writer.link(str(int(name[:2])), site.lesson_called(name)) if name else "not here"
 
 
 def questions(site):
@@ -79,10 +74,10 @@ def questions(site):
     for question, lesson, anchor, reference, answer in rows(site, "questions")[1:]:
         page = site.lesson_called(lesson)
         number = site.expand(page, reference, "text", False)
-        if number not in page.under(anchor, site.fill(page))[1]:
+        if number not in page.under(anchor, site.fill(page), site.writer.anchor(anchor))[1]:
             raise PageError(f"docs/questions.tsv: '{question}': the section {anchor} of {lesson} does not show {{{{{reference}}}}}")
-        answered.append((rf'\ref {anchor} "{quoted(question)}"', f"{markdown(answer)} {number}"))
-    return tables.rows_of(("question", "in short, with a number from the run"), answered, "pages")
+        answered.append((site.writer.link(question, page, anchor), f"{markdown(answer)} {number}"))
+    return site.writer.table(("question", "in short, with a number from the run"), answered, "pages")
 
 
 def markdown(text):

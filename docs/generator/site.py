@@ -10,14 +10,20 @@ from . import counts, course, curriculum, exercise, headers, lab, measurements, 
 from .errors import PageError, read_text
 from .examples import HARNESS, run_examples
 from .numbers import Vocabulary, common_format, nested, number_text, tex, text_of
-from .page import HEADING, Page, with_contents
+from .page import Page
+from .scripts import Start, script_of
 from .traces import LESSON_NAME, MODEL_RUNS, REFERENCE, Trace, parse_index, shape_text, take
+from .writer import Doxygen, Markdown
 
 TOKEN = re.compile(
     r"""
     (?P<fence>^(?P<mark>```+|~~~+)[^\n]*\n.*?^(?P=mark)[ \t]*$)
   | (?P<verbatim>[\\@](?P<block>code|verbatim|dot)\b.*?[\\@]end(?P=block)\b | <!--.*?-->)
   | (?P<math>\\f\$.*?\\f\$ | \\f\[.*?\\f\] | \\f\(.*?\\f\) | \\f\{.*?\\f\})
+  | (?P<step>^\\snippet[ ](?P<file>\S+)[ ](?P<part>\w+)(?:\n\n(?P<numpy>```python\n.*?^```$)|\n$)?)
+  | (?P<below>\\subpage[ ](?P<label>\w+)[ ]"(?P<title>[^"\n]*)")
+  | (?P<contents>^\[TOC\]$)
+  | \{\#(?P<heading>[\w-]+)\}[ ]*$
   | (?P<escaped>\\\{\{)
   | (?P<code>(?P<ticks>`+)(?!`)[^\n]*?(?<!`)(?P=ticks)(?!`))
   | (?P<link>\]\((?P<target>[^()\s:\#]+\.md)(?P<anchor>\#[\w-]+)?\))
@@ -27,14 +33,16 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 INSIDE_MATH_OR_CODE = re.compile(r"\{\{(?P<inside>[^{}\n]*)\}\}|\\(?P<escaped>\{\{)")
-BOTH_LANGUAGES = re.compile(r"(^\\snippet \S+/lesson\.cpp \w+\n)(\n```python\n)", re.MULTILINE)
+SECTION = re.compile(r"^## +(.+?) *\{#([\w-]+)\} *$", re.MULTILINE)
 
 
 class Site:
     def __init__(self, root, build, attn=None, has_lab=False):
-        self.root, self.build, self.attn, self.has_lab = root, build, attn, has_lab
+        self.root, self.build, self.attn, self.lab_is_built = root, build, attn, has_lab
         self.loaded = {}
-        self.filled = {}
+        self.drawn = {}
+        self.examples = {}  # of a lesson, its page's NumPy lines and what they start from
+        self.referred = {}  # the steps of its own run that a lesson's page shows
         self.movers = {}  # what the reader moves, by page
         self.spoken = {}  # the models whose words a page has
         self.word_models = {path.parent.name for path in (root / "lessons").glob("*/config.json")}  # formats of ids: {{said:translator}} is their words
@@ -47,7 +55,7 @@ class Site:
         self.main = next(Page(path, None) for path in documents if path.stem == "main_page")
         self.documents = [Page(path, path.stem) for path in documents if path.stem != "main_page"]
         self.pages = [*self.lessons, *self.documents, self.main]
-        self.labels = {page.source.resolve(): page.label for page in self.pages}
+        self.by_source = {page.source.resolve(): page for page in self.pages}
         self.curriculum, self.parts = curriculum.curriculum(root)
         self.documents_named = set()
         for page in self.lessons:
@@ -59,7 +67,7 @@ class Site:
         # A placeholder is a verb and what it is about, or a reference to numbers of a run.
         self.verbs = {
             "table": self.table, "steps": self.steps, "output": self.output, "picture": self.picture, "graph": self.graph,
-            "program": self.program, "result": self.result, "appendix": self.appendix, "solution": self.solution, "fold": self.fold, "moving": lambda page, text: lab.moving(self, page, text),
+            "appendix": self.appendix, "solution": self.solution, "fold": self.fold, "moving": lambda page, text: lab.moving(self, page, text),
             "question": self.fold, "end": lambda *_: self.html("</details>"),
             "lessons": lambda _page, part: course.table_of_pages(self, course.lessons_of(self, part), "lesson", "After this lesson you can"),
             "parts": lambda *_: course.table_of_parts(self),
@@ -68,15 +76,23 @@ class Site:
             "pages": lambda _page, names: course.table_of_pages(self, [course.document(self, name) for name in names.split()], "page", "what it is about"),
             "vocabulary": lambda _page, model: self.html(" · ".join(f"{number} {html.escape(word)}" for number, word in enumerate(self.vocabulary(model)))),
             "numpy": self.harness,
+            "on_site": lambda _page, text: text if self.writer.computes else "",
             "library": self.table_of_groups,
             "pitfalls": lambda *_: registers.pitfalls(self),
             "pitfall_formulas": lambda *_: registers.pitfall_formulas(self),
             "syllabus": lambda *_: registers.syllabus(self),
             "questions": lambda *_: registers.questions(self),
             "vectors": lambda _page, what: self.vectors().text(self, what),
-            "speed_table": lambda _page, name: self.html(speed.table(self.speeds(), name)),
+            "speed_table": lambda _page, name: self.writer.table(*speed.table(self.speeds(), name), "speed"),
         }  # fmt: skip
-        self.stand_alone = {"end", "numpy", "program", "result", "appendix", "solution", "parts", "hours", "weekend", "library", "pitfalls", "pitfall_formulas", "syllabus", "questions"}
+        self.stand_alone = {"end", "numpy", "solution", "parts", "hours", "weekend", "library", "pitfalls", "pitfall_formulas", "syllabus", "questions"}
+
+        self.write_as(Doxygen(self))
+
+    def write_as(self, writer):
+        """Pages are written so from now on."""
+        self.writer, self.filled = writer, {}
+        self.has_lab = self.lab_is_built and writer.computes
 
     # ------------------------------------------------------------------------------------------ numbers of a run
 
@@ -108,6 +124,8 @@ class Site:
             raise PageError(f"cannot read '{text}'; write a step, an index, a format: weights[0,1]:.2f")
         trace = self.trace(page, match["lesson"])
         step = trace.step(match["path"])
+        if trace.name == page.lesson:
+            self.referred.setdefault(page.source, set()).add(step["path"])
         array, axes, place = trace[match["path"]], list(step.get("axes") or []), match["path"]
         if match["index"] is not None:
             selection = parse_index(match["index"])
@@ -131,7 +149,7 @@ class Site:
         inside = inside.strip()
         verb, _, rest = inside.partition(" ")
         rest = rest.strip()
-        if context == "text" and verb in self.verbs and (not rest if verb in self.stand_alone else rest or verb in ("steps", "graph")):
+        if context == "text" and verb in self.verbs and (not rest if verb in self.stand_alone else rest or verb in ("steps", "graph", "appendix")):
             return self.verbs[verb](page, rest)
         if verb in ("count", "Count") and rest:
             counted = counts.count(page, rest)
@@ -139,7 +157,7 @@ class Site:
         if verb == "shape" and rest:
             shape = shape_text(self.find(page, rest)[2].shape)
             live = lab.live(self, page, rest, "shape ")
-            return f"<span{live}>{shape}</span>" if live and context == "text" else shape
+            return self.writer.shape(shape, live) if context == "text" else shape
         if verb == "formula" and rest:
             formula = self.find(page, rest)[1].get("formula", "")
             return formula if context == "code" else f"`{formula}`"
@@ -159,7 +177,7 @@ class Site:
             return text
         exact = nested(array, lambda value: number_text(value, "" if isinstance(value, bool) else ".10g"))
         kind = "from-run" if array.ndim else "from-run one"
-        return f'<span class="{kind}"{lab.live(self, page, inside)} title="{place} = {exact}, lesson {trace.name}">{html.escape(text)}</span>'
+        return self.writer.number(text, kind, lab.live(self, page, inside), f"{place} = {exact}, lesson {trace.name}")
 
     def head(self, role):
         """The layer, the number and the path of the head that script/train-model found for a role."""
@@ -181,23 +199,29 @@ class Site:
     # ------------------------------------------------------------------------------------------ tables and pictures
 
     def html(self, text):
-        """A line of HTML that Doxygen leaves as it is."""
-        return rf"\htmlonly[block]{text}\endhtmlonly"
+        return self.writer.html(text)
 
     def table(self, page, reference):
         trace, step, array, axes, place, specification = self.find(page, reference)
         labels = dict.fromkeys("nm", self.words(trace.name)) if trace.name in MODEL_RUNS else {}
-        return tables.tensor_tables(step, array, axes, place, specification, labels, lab.live(self, page, reference))
+        return self.writer.tensors(tables.tensor_parts(step, array, axes, place, specification, labels), lab.live(self, page, reference))
 
     def steps(self, page, text):
         match = re.fullmatch(rf"(?:({LESSON_NAME}):)?([\w.]*)", text)
         if match is None:
             raise PageError(f"cannot read '{{{{steps {text}}}}}'; write {{{{steps}}}} or {{{{steps scope}}}}")
-        return tables.step_table(self.trace(page, match[1]), match[2])
+        return self.writer.table(*tables.step_rows(self.trace(page, match[1]), match[2]), "steps")
 
     def picture(self, page, name):
         """A function of docs/pictures/PAGE.py, drawn from the traces."""
         stem = page.lesson or page.source.stem
+        key = f"{stem}-{name}"
+        if key not in self.drawn:
+            self.drawn[key] = self.draw(page, stem, name)
+        return self.writer.figure(key, *self.drawn[key])
+
+    def draw(self, page, stem, name):
+        """A picture to stand in its page, the same to be a file, and what is to be seen."""
         source = self.root / "docs" / "pictures" / f"{'lesson_' + stem[:2] if page.lesson else stem}.py"
         if not source.is_file():
             raise PageError(f"there is no {source.relative_to(self.root)}, which would draw '{name}'")
@@ -210,7 +234,8 @@ class Site:
             raise PageError(f"{source.relative_to(self.root)} has no picture '{name}'; it has {known}")
         drawn, caption = draw(self)
         key = f"{stem}-{name}"
-        return self.include(key, picture.figure_html(picture.panels_to_svg(drawn, key, page.lesson), caption, key))
+        whole = picture.to_svg(drawn, key)
+        return picture.panels_to_svg(drawn, key, page.lesson), whole, caption
 
     def graph(self, page, text):
         """attn graph of a run: {{graph --to output | What is to be seen.}} or {{graph 10_encoder_layer: --depth 0 | ...}}."""
@@ -220,27 +245,29 @@ class Site:
         caption = caption.strip()
         if not caption:
             raise PageError("say what is to be seen: {{graph --to output | The steps of one query.}}")
-        command = [self.attn, "graph", self.build / "traces" / f"{trace}.npz", "--format", "svg", "--title", caption, *match[2].split()]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise PageError(f"attn graph: {done.stderr.strip()}")
         key = re.sub(r"\W+", "-", f"graph {trace} {match[2]}").strip("-")
-        return self.include(key, picture.figure_html(done.stdout, caption, key))
-
-    def include(self, key, text):
-        (self.build / "results").mkdir(exist_ok=True)
-        (self.build / "results" / f"{key}.html").write_text(text, encoding="utf-8")
-        return rf"\htmlinclude[block] {key}.html"
+        if key not in self.drawn:
+            command = [self.attn, "graph", self.build / "traces" / f"{trace}.npz", "--format", "svg", "--title", caption, *match[2].split()]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise PageError(f"attn graph: {done.stderr.strip()}")
+            self.drawn[key] = done.stdout
+        return self.writer.figure(key, self.drawn[key], self.drawn[key], caption)
 
     # ------------------------------------------------------------------------------------------ parts of a page
 
     def fold(self, _page, title):
         """What unfolds: {{fold TITLE}} or {{question TEXT}}, and {{end}}. The title may hold numbers in backquotes only."""
-        return self.html(f"<details><summary>{picture.html.escape(title)}</summary>")
+        return self.html(f"<details><summary>{html.escape(title)}</summary>")
 
     def harness(self, page, _):
         """What comes before a page's NumPy lines, folded."""
-        text = f"""Save the run with `lesson_{page.lesson} --quiet --trace t.npz`, and begin with these lines:
+        there = ""
+        if page.lesson in self.examples:
+            files = ["lesson.py", *(["lesson.npz"] if self.examples[page.lesson][1].stored else [])]
+            links = " and ".join(self.writer.of_lesson(page.lesson, file) for file in files)
+            there = f"{links}: all NumPy lines of this page, with the numbers that they start from. It runs as it is, and needs NumPy alone.\n\n"
+        text = f"""{there}To start from a run of your own instead, save it with `lesson_{page.lesson} --quiet --trace t.npz`, and begin with these lines:
 
 ```py
 {HARNESS}```
@@ -250,29 +277,24 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
 `np.savez("mine.npz", **mine)`, and run `attn diff t.npz mine.npz`."""
         return f"{self.fold(page, 'To run the NumPy lines yourself')}\n\n{text}\n\n{self.html('</details>')}"
 
-    def program(self, page, _=""):
-        self.trace(page)
-        return rf"\include {page.lesson}/lesson.cpp"
+    def folded(self, title, text):
+        return f"{self.fold(None, title)}\n\n{text}\n\n{self.html('</details>')}"
 
-    def result(self, page, _=""):
-        self.trace(page)
-        return rf"\verbinclude {page.lesson}.txt"
-
-    def folded(self, page, parts):
-        return "\n\n".join(f"{self.fold(page, title)}\n\n{part}\n\n{self.html('</details>')}" for title, part in parts)
-
-    def appendix(self, page, _):
-        """The program, its steps and its output, each folded."""
-        return self.folded(page, (("The whole program", self.program(page)), ("All steps", self.steps(page, "")), ("What it prints", self.result(page))))
+    def appendix(self, page, scope):
+        """The program, its steps or those of a scope, and its output, each folded."""
+        steps = self.folded(f"The steps of {scope}" if scope else "All steps", self.steps(page, scope))
+        program = self.writer.whole_file("The whole program", self.root / "lessons" / page.lesson / "lesson.cpp")
+        return f"{program}\n\n{steps}\n\n{self.writer.printed('What it prints', page.lesson)}"
 
     def solution(self, page, _):
         """The exercise in the page, and the solved one in C++ and in Python, each folded."""
         if page.lesson is None:
             raise PageError("only a lesson's page has an exercise")
-        for suffix in ("cpp", "py"):
-            read_text(self.root / "tests" / "exercises" / f"{page.lesson}.{suffix}", "the repository")
+        files = {language: self.root / "tests" / "exercises" / f"{page.lesson}.{suffix}" for language, suffix in (("C++", "cpp"), ("Python", "py"))}
+        for path in files.values():
+            read_text(path, "the repository")
         here = self.html(self.exercise_here(page)) + "\n\n" if self.has_lab else ""
-        return here + self.folded(page, ((f"A solution in {language}", rf"\include {page.lesson}.{suffix}") for language, suffix in (("C++", "cpp"), ("Python", "py"))))
+        return here + "\n\n".join(self.writer.whole_file(f"A solution in {language}", path) for language, path in files.items())
 
     def exercise_here(self, page):
         """Where the page's script puts the exercise, and what each of its functions is to do."""
@@ -284,8 +306,15 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
         """What a command of script/docs printed."""
         if not re.fullmatch(r"\w+", name):
             raise PageError(f"'{name}' is no name of an output")
-        read_text(self.build / "results" / f"{name}.txt", "script/docs")
-        return rf"\verbinclude {name}.txt"
+        path = self.build / "results" / f"{name}.txt"
+        read_text(path, "script/docs")
+        return self.writer.file(path)
+
+    def page_called(self, label):
+        for page in self.pages:
+            if page.label == label:
+                return page
+        raise PageError(f"there is no page {label}")
 
     def lesson_called(self, name):
         for page in self.lessons:
@@ -294,7 +323,8 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
         raise PageError(f"there is no lesson {name}")
 
     def table_of_groups(self, *_):
-        return tables.rows_of(("part", "what it holds"), [(rf'\ref {label} "{title}"', brief) for _, label, title, brief in self.groups], "pages")
+        rows = [(self.writer.room(label, title, folder), brief) for folder, label, title, brief in self.groups]
+        return self.writer.table(("part", "what it holds"), rows, "pages")
 
     # ------------------------------------------------------------------------------------------ one page
 
@@ -308,13 +338,24 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
             return match[0]
         if match["escaped"]:
             return "{{"
-        if match["math"] or match["code"]:
-            return self.within(page, match, "math" if match["math"] else "code")
+        if match["math"]:
+            return self.writer.formula(self.within(page, match, "math"))
+        if match["code"]:
+            return self.within(page, match, "code")
+        if match["step"]:
+            cpp = self.writer.snippet(match["file"], match["part"])
+            return self.writer.both(cpp, match["numpy"]) if match["numpy"] else self.writer.only_cpp(cpp)
+        if match["below"]:
+            return self.writer.link(match["title"], self.page_called(match["label"]), below=True)
+        if match["contents"]:
+            return self.writer.contents([self.writer.link(title, page, anchor) for title, anchor in SECTION.findall(page.text)])
+        if match["heading"]:
+            return self.writer.anchor(match["heading"])
         if match["link"]:
             target = (page.source.parent / match["target"]).resolve()
-            if target not in self.labels:
+            if target not in self.by_source:
                 raise PageError(f"{self.where(page, match.start())}: the link goes to {match['target']}, which is no page of the site")
-            return f"](@ref {match['anchor'][1:] if match['anchor'] else self.labels[target]})"
+            return f"]({self.writer.target(self.by_source[target], (match['anchor'] or '')[1:])})"
         if match["stray"]:
             raise PageError(f"{self.where(page, match.start())}: {{{{ without }}}} on its line; write \\{{{{ for two braces")
         start = page.text.rfind("\n", 0, match.start()) + 1
@@ -341,7 +382,7 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
         if not is_live:
             return text
         inner = re.sub(r"^(?:\\f.|`+)\s*|\s*(?:\\f.|`+)$", "", template)
-        return rf'\htmlonly<i class="live-{context}" data-template="{picture.html.escape(" ".join(inner.split()))}"></i>\endhtmlonly{text}'
+        return rf'\htmlonly<i class="live-{context}" data-template="{html.escape(" ".join(inner.split()))}"></i>\endhtmlonly{text}'
 
     def located(self, page, position, inside, context, alone):
         try:
@@ -353,31 +394,51 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
         line = page.text.count("\n", 0, position) + 1
         return f"{page.source.relative_to(self.root)}:{line}"
 
-    def lesson_text(self, page):
-        """A lesson's page, between links to its neighbours. Its NumPy lines have computed what the run has."""
-        mark = self.html('<i class="either"></i>')
-        filled = BOTH_LANGUAGES.sub(lambda match: match[1] + mark + match[2], with_contents(self.fill(page)))
-        if "```python\n" in page.text:
-            run_examples(page.text, self.trace(page), lambda position, message: PageError(f"{self.where(page, position)}: {message}"))
-        heading = HEADING.search(filled)
-        # On the heading's line, so that every line keeps its number.
-        after = filled[heading.end() :].removeprefix("\n")
+    def text_of_page(self, page):
+        """A page in the writer's words; a lesson's stands between links to its neighbours."""
+        if not page.lesson:
+            return self.writer.page(page, self.fill(page))
         pager = course.pager(self, page)
-        return f"{filled[: heading.end()]}\n{pager}{lab.bar(self, page)}{after.rstrip()}\n\n{pager}\n{lab.scripts(self, page)}"
+        return self.writer.page(page, self.fill(page), f"{pager}{lab.bar(self, page)}", pager)
 
     def write(self):
+        """What Doxygen reads, and what is committed for those who read the repository."""
+        for page in self.lessons:
+            if "```python\n" in page.text:
+                blocks, start = run_examples(page.text, self.trace(page), lambda position, message, page=page: PageError(f"{self.where(page, position)}: {message}"))
+                self.examples[page.lesson] = blocks, Start(self, page, start)
         pages = self.build / "pages"
         shutil.rmtree(pages, ignore_errors=True)
-        pages.mkdir(parents=True)
-        for page in self.lessons:
-            (pages / f"{page.lesson}.md").write_text(self.lesson_text(page), encoding="utf-8")
-        for page in [*self.documents, self.main]:
-            (pages / page.source.name).write_text(with_contents(self.fill(page)) + lab.scripts(self, page), encoding="utf-8")
+        for page in self.pages:
+            write_text(pages / (f"{page.lesson}.md" if page.lesson else page.source.name), self.text_of_page(page))
         for part in self.parts:
-            (pages / f"part_{part}.md").write_text(course.part_page(self, part), encoding="utf-8")
+            write_text(pages / f"part_{part}.md", course.part_page(self, part))
         forgotten = {page.source.stem for page in self.documents} - self.documents_named - {"tools"}
         if forgotten and self.documents_named:
             raise PageError(f"docs/tools.md does not name {', '.join(sorted(forgotten))}")
         (self.build / "menu.html").write_text(course.menu(self), encoding="utf-8")
         headers.write_headers(self.groups, self.root / "include", self.build / "include")
-        (pages / "library.dox").write_text(headers.library_page(self.groups), encoding="utf-8")
+        write_text(pages / "library.dox", headers.library_page(self.groups))
+        self.write_for_repository(self.build / "repository")
+
+    def write_for_repository(self, folder):
+        """The files that script/docs --pages puts into the repository, as they stand there."""
+        shutil.rmtree(folder, ignore_errors=True)
+        writer = Markdown(self)
+        self.write_as(writer)
+        pages = folder / writer.folder
+        for page in self.pages:
+            write_text(pages / page.file, self.text_of_page(page))
+        for part in self.parts:
+            write_text(pages / f"part_{part}.md", self.writer.page(course.Part(part), course.part_page(self, part)))
+        for name, svg in writer.pictures.items():
+            write_text(pages / name, svg)
+        for lesson, (blocks, start) in self.examples.items():
+            write_text(folder / "lessons" / lesson / "lesson.py", script_of(self, self.lesson_called(lesson), blocks, start))
+            if start.stored:
+                (folder / "lessons" / lesson / "lesson.npz").write_bytes(start.npz())
+
+
+def write_text(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

@@ -4,7 +4,6 @@ import json
 import statistics
 
 from .errors import PageError, read_text
-from .tables import rows_of
 
 LIMITS = ("sgemm", "stream")
 TITLES = {"fast": "attn::fast", "reference": "attn, double"}
@@ -92,20 +91,20 @@ def named(row):
 
 
 def times(measured, kind, threads):
-    """A row per row of the file, a column per contender; milliseconds."""
+    """The header, and a row per row of the file, a column per contender; milliseconds."""
     contenders = measured.contenders(kind, threads)
     rows = [
         (named(row), *(milliseconds(lines.get(name)) for name in contenders), from_to(times_faster(lines), "{:.2f}".format), from_to(shares(lines), "{:.0%}".format), from_to(scatter(lines), "{:.2f}".format))
         for row, lines in measured.of(kind, threads).items()
     ]  # fmt: skip
     limit = "of memory" if kind == "story" else "of sgemm"
-    return rows_of(("ms", *(TITLES.get(name, name) for name in contenders), "times faster than the best peer", limit, "median / least"), rows, "speed")
+    return ("ms", *(TITLES.get(name, name) for name in contenders), "times faster than the best peer", limit, "median / least"), rows
 
 
 def about(measured):
     machine = measured.machine
     runs = max(line["run"] for line in measured.lines)
-    return rows_of(("", ""), [
+    return ("", ""), [
         ("date", machine["date"]),
         ("processor", f"{machine['processor']}, {machine['processors']} cores"),
         ("system", machine["system"]),
@@ -113,7 +112,7 @@ def about(measured):
         ("load of the machine before and after", f"{machine['load_before']:.1f}, {machine['load_after']:.1f}"),
         ("runs", runs),
         *((f"{rows} measured again", f"{one['date']}, attn {one['commit']}") for rows, one in machine.get("again", {}).items()),
-    ], "speed")  # fmt: skip
+    ]  # fmt: skip
 
 
 def table(measured, name):

@@ -1,6 +1,7 @@
-"""Tensors and lists of steps as HTML tables. Each stays on one line, so that Doxygen's complaints name the right one."""
+"""Tensors and lists of steps as tables. Those of HTML stay on one line, so that Doxygen's complaints name the right one."""
 
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,21 +24,28 @@ def quoted(title):
     return title.replace('"', "'")
 
 
-def tensor_tables(step, array, axes, place, specification, labels, live=""):
-    """A tensor as tables of its last two axes: rows and columns are named, every cell comes from the trace."""
+class Part(NamedTuple):
+    """A matrix, a row or a number of a tensor, as it is shown."""
+
+    place: str
+    formula: str
+    columns: list  # their names
+    rows: list  # a name, or None where there is one row, and cells: a text, and what it is to the style sheet
+
+
+def tensor_parts(step, array, axes, place, specification, labels):
+    """A tensor by its last two axes: rows and columns are named, every cell comes from the trace."""
     if array.size > LARGEST_TABLE:
         raise PageError(f"'{place}' has {array.size} numbers, more than a table of {LARGEST_TABLE}; take a part")
     if array.ndim <= 2:
-        tensors = tensor_table(step, array, axes, place, specification, labels)
-    else:
-        tensors = "".join(
-            tensor_table(step, array[lead], axes[len(lead) :], f"{place}[{', '.join(map(str, lead))}]", specification, labels)
-            for lead in itertools.product(*map(range, array.shape[:-2]))
-        )
-    return f"<div{live}>{tensors}</div>" if live else tensors
+        return [tensor_part(step, array, axes, place, specification, labels)]
+    return [
+        tensor_part(step, array[lead], axes[len(lead) :], f"{place}[{', '.join(map(str, lead))}]", specification, labels)
+        for lead in itertools.product(*map(range, array.shape[:-2]))
+    ]
 
 
-def tensor_table(step, array, axes, place, specification, labels):
+def tensor_part(step, array, axes, place, specification, labels):
     rows = np.atleast_2d(array)
     numbers = array.astype(float)
     fractional = array.dtype.kind == "f" and bool(np.all((0 <= numbers) & (numbers <= 1))) and not is_whole(numbers)
@@ -45,8 +53,8 @@ def tensor_table(step, array, axes, place, specification, labels):
     def cell(value):
         text = number_text(value, specification)
         if fractional:
-            return f'<td class="share-{round(10 * value)}">{text}</td>'
-        return f'<td class="nothing">{text}</td>' if text in ("-inf", "false") or value == 0 else f"<td>{text}</td>"
+            return text, f"share-{round(10 * value)}"
+        return text, "nothing" if text in ("-inf", "false") or value == 0 else ""
 
     def label(axis, i):
         name = axes[axis] if axes else ""
@@ -55,21 +63,33 @@ def tensor_table(step, array, axes, place, specification, labels):
         crowded = axis == -1 and i > 0 and rows.shape[1] > 4
         return f"{name} = {i}" if name and not crowded else str(i)
 
-    is_matrix = array.ndim == 2
-    head = "".join(f"<th>{label(-1, column)}</th>" for column in range(rows.shape[1])) if array.ndim else ""
-    lines = [
-        f"<tr>{f'<th>{label(0, i)}</th>' if is_matrix else ''}{''.join(map(cell, row.tolist()))}</tr>" for i, row in enumerate(rows)
-    ]
-    formula = f" = `{step['formula']}`" if step.get("formula") and place == step["path"] else ""
+    return Part(
+        place,
+        step["formula"] if step.get("formula") and place == step["path"] else "",
+        [label(-1, column) for column in range(rows.shape[1])] if array.ndim else [],
+        [(label(0, i) if array.ndim == 2 else None, list(map(cell, row.tolist()))) for i, row in enumerate(rows)],
+    )
+
+
+def tensor_html(part):
+    """A part of a tensor as a table of HTML, on one line."""
+
+    def cell(text, kind):
+        return f'<td class="{kind}">{text}</td>' if kind else f"<td>{text}</td>"
+
+    is_matrix = part.rows[0][0] is not None
+    head = "".join(f"<th>{name}</th>" for name in part.columns)
+    lines = [f"<tr>{f'<th>{name}</th>' if is_matrix else ''}{''.join(cell(*one) for one in cells)}</tr>" for name, cells in part.rows]
+    formula = f" = `{part.formula}`" if part.formula else ""
     heading = f"<tr>{'<th></th>' if is_matrix else ''}{head}</tr>" if head else ""
     return (
-        f'<div class="tensor"><div class="tensor-name">`{place}`{formula}</div>'
+        f'<div class="tensor"><div class="tensor-name">`{part.place}`{formula}</div>'
         f'<table class="tensor-values">{heading}{"".join(lines)}</table></div>'
     )
 
 
-def step_table(trace, scope):
-    """The steps of a lesson, or of one of its scopes, in order."""
+def step_rows(trace, scope):
+    """The steps of a lesson, or of one of its scopes, in order, with the header of their table."""
     steps = [step for step in trace.steps if not scope or step["path"] == scope or step["path"].startswith(scope + ".")]
     if not steps:
         raise PageError(f"{trace.name} has no steps in the scope '{scope}'")
@@ -81,4 +101,4 @@ def step_table(trace, scope):
         return f"`({', '.join(f'{axis}={extent}' for axis, extent in zip(axes, shape))})`" if axes else f"`{shape_text(shape)}`"
 
     rows = [(f"`{step['path']}`", size(step), f"`{step['formula']}`" if step.get("formula") else "given") for step in steps]
-    return rows_of(("step", "shape", "how it follows"), rows, "steps")
+    return ("step", "shape", "how it follows"), rows

@@ -8,11 +8,10 @@ import numpy as np
 
 from .errors import PageError
 
-# Lessons, and runs of the small model: on its first sentence, trained and untrained, and with a boy's name; on a story with two things, also
-# without one head; and on a story with one thing, also with every number rounded to shorter types. What depends on the machine
-# is a run of its own, measured.
+# Lessons, and runs of the small model: on its first sentence, trained and untrained, and with a boy's name; on a story with two things,
+# also without one head; and on a story with one thing, also with every number rounded to shorter types.
 MODEL_RUNS = ("sentence", "tom", "untrained", "story", "things", "ablated", "no_scale", "no_output_map", "without_head_0_2", "without_head_1_3", "float32", "float16", "bfloat16")
-LESSON_NAME = r"\d\d_[a-z0-9_]+|measured|" + "|".join(MODEL_RUNS)
+LESSON_NAME = r"\d\d_[a-z0-9_]+|" + "|".join(MODEL_RUNS)
 REFERENCE = re.compile(
     rf"(?:(?P<lesson>{LESSON_NAME}):)?(?P<path>[A-Za-z_][\w]*(?:\.\w+)*)(?:\[(?P<index>[-\d:, ]*)\])?(?::(?P<format>[^\s]+))?"
 )

@@ -1,6 +1,5 @@
 """The test vectors as the page about them shows them: how far each mistake is from what is right."""
 
-import html
 import json
 import math
 from collections import defaultdict
@@ -72,11 +71,12 @@ class Vectors:
         if asked == "seen":
             return str(sum(self.most(kind, mistake) > 1 for mistake in self.sentences))
         if asked == "unseen":
-            return ", ".join(f"[{name}](@ref pitfall_{name})" for name in sorted(self.sentences) if self.most(kind, name) <= 1)
+            pitfalls = site.page_called("pitfalls")
+            return ", ".join(f"[{name}]({site.writer.target(pitfalls, f'pitfall_{name}')})" for name in sorted(self.sentences) if self.most(kind, name) <= 1)
         if asked == "files":
             return self.table_of_files()
         if asked == "matrix":
-            return site.html(self.table_of_mistakes())
+            return self.table_of_mistakes(site.writer)
         raise PageError(f"the vectors have no '{what}'")
 
     def most(self, kind, mistake):
@@ -89,21 +89,19 @@ class Vectors:
             lines.append(f"| `{file['function']}` | {file['name']} | {count} | {len(file['notes'])} | {file['title']} |")
         return "\n".join(lines)
 
-    def table_of_mistakes(self):
+    def table_of_mistakes(self, writer):
         """For each function a row for each mistake and a column for each case: the power of ten of how many times the tolerance."""
         sections = []
         for function in sorted({file["function"] for file in self.files}):
             cases = [case["id"] for file, _, case in cases_of(self.files) if file["function"] == function and case["wrong"]]
             mistakes = [name for name in sorted(self.sentences) if any(one in self.times["float32"][name] for one in cases)]
-            head = "".join(f'<th title="{one}">{number}</th>' for number, one in enumerate(cases, 1))
-            rows = "".join(f"<tr><th>{html.escape(name)}</th>{''.join(self.cell(name, one) for one in cases)}</tr>" for name in mistakes)
-            sections.append(f"<details><summary>{function}: {len(mistakes)} mistakes, {len(cases)} cases</summary>"
-                            f'<div class="kills"><table><tr><th></th>{head}</tr>{rows}</table></div></details>')
+            rows = [(name, [self.cell(name, one) for one in cases]) for name in mistakes]
+            sections.append(writer.powers(f"{function}: {len(mistakes)} mistakes, {len(cases)} cases", cases, rows))
         return "".join(sections)
 
     def cell(self, mistake, case):
+        """The power, and whether the case sees the mistake in bfloat16, too; empty where the case has no such mistake."""
         times = self.times["float32"][mistake].get(case)
         if times is None:
-            return "<td></td>"
-        sees = ' class="seen"' if self.times["bfloat16"][mistake][case] > 1 else ""
-        return f"<td{sees}>{'∞' if math.isinf(times) else math.floor(math.log10(times))}</td>"
+            return "", False
+        return "∞" if math.isinf(times) else str(math.floor(math.log10(times))), self.times["bfloat16"][mistake][case] > 1

@@ -1,6 +1,7 @@
 """Pictures of lesson 18."""
 
 import numpy as np
+from generator.measurements import numbers_called
 from generator.picture import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, figure, picture
 from matplotlib.patches import Rectangle
 
@@ -59,18 +60,18 @@ def met(site):
 @picture
 def growth(site):
     """Memory and time by length, on log axes."""
-    trace = site.trace_called("measured")
-    n = trace["measured.n"]
+    measured = numbers_called(site, "flash")
+    n = measured["n"]
     drawn, axes = figure(7, 3, columns=2)
     for place, unit, title in zip(axes, ("mib", "ms"), ("memory in MiB", "time in milliseconds")):
         for name, label, colour in (("reference", "reference", ORANGE), ("fast", "by tiles", BLUE)):
-            numbers = trace[f"measured.{name}_{unit}"]
+            numbers = measured[f"{name}_{unit}"]
             place.loglog(n, numbers, "o-", color=colour)
             place.annotate(label, (n[-1], numbers[-1]), (6, 0), textcoords="offset points", va="center", fontsize=8)
         place.set(title=title, xlabel="tokens n", xlim=(n[0] / 1.4, n[-1] * 4), xticks=n, xticklabels=[str(int(size)) for size in n])
         place.minorticks_off()
         place.grid(True)
-    mib, ms = ([trace[f"measured.{name}_{unit}"][-1] for name in ("reference", "fast")] for unit in ("mib", "ms"))
+    mib, ms = ([measured[f"{name}_{unit}"][-1] for name in ("reference", "fast")] for unit in ("mib", "ms"))
     return drawn, (
         f"The reference in double and the kernel in float32 on log axes, one head of 64 features, causal, one thread. At {int(n[-1])} tokens the reference "
         f"takes {mib[0]:.0f} MiB and {ms[0]:.0f} ms, the kernel {mib[1]:.1f} MiB and {ms[1]:.0f} ms. The two lines of memory have different slopes, those of time the same."

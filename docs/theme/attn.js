@@ -206,19 +206,30 @@ document.addEventListener("DOMContentLoaded", () => {
     }
 });
 
-// A step in C++ and the same in NumPy: one of them is shown, the one that the reader chose last, on every page. The generator
-// marks the place between the two.
+// A step in C++ and the same in NumPy: one of them is shown, the one that the reader chose last, on every page, else NumPy. The
+// generator marks the place between the two, and the place after C++ that has no NumPy beside it: for readers of NumPy, that is folded.
 document.addEventListener("DOMContentLoaded", () => {
-    const languages = ["C++", "NumPy"];
+    const languages = ["NumPy", "C++"];
     const show = language => {
         chosen.set("attn-language", language);
+        document.querySelectorAll("details.only-cpp").forEach(fold => (fold.open = language === "C++"));
         for (const pair of document.querySelectorAll(".both-languages")) {
             pair.dataset.shown = language;
             pair.querySelectorAll(":scope > .languages button").forEach(button => button.setAttribute("aria-pressed", String(button.textContent === language)));
         }
     };
+    const codeOf = element => element?.matches("div.fragment, .scroll") ? element : null;
+    for (const mark of document.querySelectorAll("i.alone")) {
+        const cpp = codeOf(mark.previousElementSibling), fold = document.createElement("details"), title = document.createElement("summary");
+        if (cpp) {
+            fold.className = "only-cpp";
+            title.textContent = "C++";
+            cpp.before(fold);
+            fold.append(title, cpp);
+            mark.remove();
+        }
+    }
     for (const mark of document.querySelectorAll("i.either")) {
-        const codeOf = element => element?.matches("div.fragment, .scroll") ? element : null;
         const [cpp, numpy] = [codeOf(mark.previousElementSibling), codeOf(mark.nextElementSibling)];
         if (!cpp || !numpy) {
             continue;

@@ -7,7 +7,7 @@ Without a browser: no placeholder left, no path of the machine that built it, no
 lesson's page has a number from its run, a picture with its text, a display formula, NumPy lines, links to its neighbours, a
 list of its sections, no line of code over 90 columns, and 1.5 MB at most.
 In headless Chromium, 390, 820 and 1300 pixels wide, light and dark: nothing wider than the page, every formula drawn, no error in
-the console; the search finds what a reader types. --screenshots keeps a picture of each page for people to look at.
+the console; the search finds what a reader types; NumPy is shown first. --screenshots keeps a picture of each page for people to look at.
 
 Exit codes: 0 all is well; 1 something is broken; 77 the first half is well, and there is no Chromium for the second.
 Standard library only; Chromium is driven through chromedriver.
@@ -217,6 +217,35 @@ def check_pages(browser, site, screenshots):
     return problems, opened
 
 
+# ---------------------------------------------------------------------------------------------------- languages
+
+SHOWN = """
+const shown = element => getComputedStyle(element).display !== 'none';
+const pairs = [...document.querySelectorAll('.both-languages')].map(pair => [...pair.querySelectorAll(':scope > .in-cpp, :scope > .in-numpy')].filter(shown));
+return {
+    pairs: pairs.map(codes => codes.map(code => (code.matches('.in-cpp') ? 'C++' : 'NumPy')).join()),
+    folds: [...document.querySelectorAll('details.only-cpp')].map(fold => (fold.open ? 'C++' : 'NumPy')),
+    unfolded: document.querySelectorAll('i.alone, i.either').length,
+};
+"""
+CHOOSE = "[...document.querySelectorAll('.languages button')].find(button => button.textContent === arguments[0]).click();"
+
+
+def check_languages(browser, site):
+    """NumPy is shown until the reader chooses C++; until then C++ without NumPy beside it is folded, on the next page, too."""
+    problems, folds = [], 0
+    pages = [next(site.glob(f"lesson_{number}_*.html")) for number in (14, 18, 19)]
+    for language in ("NumPy", "C++"):
+        for page in pages:
+            browser.open(page, READY)
+            seen = browser.run(SHOWN)
+            folds += len(seen["folds"])
+            if not seen["pairs"] or {*seen["pairs"], *seen["folds"]} != {language} or seen["unfolded"]:
+                problems.append(f"{page.name}: with {language} chosen it shows {seen}")
+        browser.run(CHOOSE, "C++" if language == "NumPy" else "NumPy")
+    return problems if folds else ["no page has C++ without NumPy beside it"]
+
+
 def main():
     root = Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -236,7 +265,7 @@ def main():
     if Browser.is_installed():
         with Browser() as browser:
             found, opened = check_pages(browser, site, arguments.screenshots)
-            problems += found + check_search(browser, site)
+            problems += found + check_languages(browser, site) + check_search(browser, site)
     for problem in problems:
         print(f"check_site: {problem}", file=sys.stderr)
     if problems:

@@ -5,15 +5,18 @@ import io
 import json
 import re
 import struct
+import subprocess
 import sys
 import tempfile
 import unittest
 import zipfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
+from generator import current  # noqa: E402
 from generator.errors import PageError  # noqa: E402
 from generator.site import Site  # noqa: E402
 import make_pages  # noqa: E402
@@ -49,7 +52,8 @@ class SiteCase(unittest.TestCase):
         (self.root / "docs" / "main_page.md").write_text("# attn\n\n{{parts}}\n")
         entry = '{"01_one", part::first, "One", "What is new.", {}}'
         self.write("lessons/curriculum.cpp", f'namespace part {{\nconstexpr std::string_view first = "I. First";\n}}\n{{{entry}}};\n')
-        (self.root / "docs" / "notation.md").write_text("# Notation {#notation}\n\nLetters. More.\n")
+        for name in ("notation", "lab", "formulas"):
+            (self.root / "docs" / f"{name}.md").write_text(f"# {name.capitalize()} {{#{name}}}\n\nLetters. More.\n")
         (self.root / "include" / "attn" / "ops").mkdir(parents=True)
         (self.root / "lessons" / "01_one").mkdir(parents=True)
         (self.build / "traces").mkdir(parents=True)
@@ -121,7 +125,7 @@ class Pages(SiteCase):
         }.items():  # fmt: skip
             with self.subTest(body):
                 self.write("docs/notation.md", f"# Notation {{#notation}}\n\n{body}\n")
-                self.assertIn(f"<td>{sentence}</td>", self.main_page("{{pages notation}}"))
+                self.assertIn(f"<td>{sentence}</td>", self.main_page("{{pages notation lab formulas}}"))
 
     def test_numbers_in_code_spans(self):
         for reference, text in {
@@ -390,9 +394,9 @@ class Registers(SiteCase):
         )  # fmt: skip
 
     def test_how_mistakes_are_written_is_what_their_readme_says(self):
-        written = "In [them](../../../docs/formulas.md), `%` is any text.\n\n| `{v}` | a value |"
+        written = "In [them](../../../docs/pages/formulas.md), `%` is any text.\n\n| `{v}` | a value |"
         self.write("src/mistakes/list/README.md", f"# The list\n\n## The formulas\n\n{written}\n\n## How to add one\n\nWrite it.\n")
-        self.assertEqual(self.main_page("{{pitfall_formulas}}"), written.replace("../../../docs/formulas.md", "@ref formulas"))
+        self.assertEqual(self.main_page("{{pitfall_formulas}}"), written.replace("../../../docs/pages/formulas.md", "@ref formulas"))
 
 
 class NumPyLines(SiteCase):
@@ -442,6 +446,92 @@ class NumPyLines(SiteCase):
     def test_a_fence_of_py_is_shown_and_not_run(self):
         body = "```py\nmasked = 1 / 0\n```\n\n```python\nmasked = np.where(mask, -np.inf, 1.5)\n```"
         self.assertEqual(self.page(body), body)
+
+
+class ForRepository(SiteCase):
+    """The same pages as plain Markdown, and a lesson's NumPy lines as a script."""
+
+    def plain(self, body):
+        """What the lesson's page becomes, without its title and the links around it."""
+        self.page(body)
+        text = (self.build / "repository" / "docs" / "pages" / "01_one.md").read_text()
+        self.assertEqual(text.split("\n")[0], '# Lesson 1: one <a id="lesson_01_one"></a>')
+        self.assertIn("> On the site this is `build/docs/html/lesson_01_one.html`, where you change a number", text)
+        return text.split("\n", 4)[4].rstrip("\n")
+
+    def test_numbers_and_links_are_plain(self):
+        self.assertEqual(self.plain("It is {{weights[0,1]}}, `{{scores[1]}}`, {{shape weights}}."), "It is 0.5000, `[4, 16, 12]`, (2, 3).")
+        self.assertEqual(self.plain("[n](../../docs/notation.md) [a](../../docs/notation.md#axes)"), "[n](notation.md) [a](notation.md#axes)")
+        self.assertEqual(self.plain("A{{on_site , and a button}}."), "A.")
+        self.assertEqual(self.page("A{{on_site , and a button}}."), "A, and a button.")
+
+    def test_formulas_are_as_github_writes_them(self):
+        self.assertEqual(self.plain("Let \\f$ a_0\n{{ids[0]}} \\f$ be\n\n\\f[ b = c \\f]\n\nso."), "Let $`a_0 7`$ be\n\n```math\nb = c\n```\n\nso.")
+
+    def test_tables_name_rows_and_columns(self):
+        self.assertEqual(
+            self.plain("{{table scores}}\n{{table mask}}"),
+            "`scores` = `queries @ keys.T`\n\n|  | m = 0 | m = 1 | m = 2 |\n| :-- | --: | --: | --: |\n| n = 0 | 2 | 4 | 4 |\n| n = 1 | 4 | 16 | 12 |\n\n"
+            "`mask`\n\n| m = 0 | m = 1 |\n| --: | --: |\n| true | false |",
+        )
+        self.assertIn("| `masked` | `(2,)` | `where(a \\| b, @x, -inf)` |", self.plain("{{steps}}"))
+
+    def test_sections_have_places_that_links_lead_to(self):
+        self.assertEqual(self.plain("[TOC]\n\n## Why {#why}"), '[Why](01_one.md#why)\n\n## Why <a id="why"></a>')
+
+    def test_a_step_is_in_numpy_and_folded_in_cpp(self):
+        self.write("lessons/01_one/lesson.cpp", "int f()\n{\n    //! [half]\n    if (a)\n        b;\n    //! [half]\n}\n")
+        cpp = "<details><summary>C++</summary>\n\n```cpp\nif (a)\n    b;\n```\n\n</details>"
+        snippet, numpy = "\\snippet 01_one/lesson.cpp half", "```python\nmasked = np.where(mask, -np.inf, 1.5)\n```"
+        self.assertEqual(self.plain(f"{snippet}\n\n{numpy}\n\nnext"), f"{numpy}\n\n{cpp}\n\nnext")
+        self.assertEqual(self.plain(f"{snippet}\n\nnext"), f"{cpp}\n\nnext")
+        self.assertEqual(self.page(f"{snippet}\n\n{numpy}"), f'{snippet}\n\\htmlonly[block]<i class="either"></i>\\endhtmlonly\n{numpy}')
+        self.assertEqual(self.page(f"{snippet}\n\nnext"), f'{snippet}\n\\htmlonly[block]<i class="alone"></i>\\endhtmlonly\nnext')
+        self.assertIn("lessons/01_one/lesson.cpp has no lines between two marks //! [third]", self.refused(snippet.replace("half", "third")))
+
+    def test_a_picture_is_a_file_in_light_and_dark(self):
+        self.write("docs/pictures/lesson_01.py", PICTURES)
+        self.assertEqual(self.plain("{{picture shares}}"), "![01 one, shares](images/01_one-shares.svg)\n\n<sub>The largest is 0.75 &lt; 1.</sub>")
+        drawn = (self.build / "repository" / "docs" / "pages" / "images" / "01_one-shares.svg").read_text()
+        for part in ("@media(prefers-color-scheme:dark)", "fill:var(--attn-blue)", '<rect width="100%" height="100%" fill="var(--attn-paper)"/>', 'height="'):
+            self.assertIn(part, drawn)
+        ElementTree.fromstring(drawn)
+
+    def test_numpy_lines_are_a_script_that_stops_at_another_number(self):
+        body = "{{numpy}}\n\n## Fill {#fill}\n\n```python\nmasked = np.where(mask, -np.inf, 1.5)\n```\n\n{{masked}}"
+        self.assertIn("[lesson.py](../../lessons/01_one/lesson.py): all NumPy lines", self.plain(body))
+        script = self.build / "repository" / "lessons" / "01_one" / "lesson.py"
+        text = script.read_text()
+        self.assertIn("keep('mask', np.array([True, False]), given)", text)
+        self.assertIn("# ---- Fill\n\nmasked = np.where(mask, -np.inf, 1.5)\n\nshow('masked', masked, [-np.inf, 1.5000])", text)
+        self.assertFalse(script.with_suffix(".npz").exists())
+        for changed, code in ((text, 0), (text.replace("inf, 1.5)", "inf, 1.6)"), 1)):
+            script.write_text(changed)
+            self.assertEqual(subprocess.run([sys.executable, script], capture_output=True, check=False).returncode, code)
+
+    def test_what_differs_in_its_last_digit_only_is_current(self):
+        for one, other, is_same in (
+            ("0.1234 of 12 words", "0.1235 of 12 words", True), ("0.1234", "0.1236", False), ("12 words", "13 words", False), ("a 1", "b 1", False),
+            ("1.20e-05", "1.21e-05", True), ("−0.50", "−0.51", True), ("0.50", "-0.50", False), ("same", "same", True),
+            ("0.244985552", "0.244985538", True), ("0.244985552", "0.244995552", False), ("8.4e-15", "1.4e-14", True), ("8.4e-5", "1.4e-4", False),
+            ("same: 27 equal, 29 noise, 4 bug", "same: 56 noise, 4 bug", True), ("29 noise, 4 bug", "29 noise, 5 bug", False), ("1000000", "1000001", False),
+        ):  # fmt: skip
+            with self.subTest((one, other)):
+                self.assertEqual(current.same(one, other), is_same)
+
+    def test_only_what_differs_is_written_and_what_is_made_no_more_is_removed(self):
+        self.page("It is {{weights[0,1]}}.")
+        made = self.build / "repository"
+        pages = self.root / "docs" / "pages"
+        self.write("docs/pages/01_one.md", (made / "docs" / "pages" / "01_one.md").read_text().replace("0.5000", "0.5001"))
+        self.write("docs/pages/old.md", "old")
+        self.assertIn(" removed", current.renew(self.root, made))
+        self.assertIn("0.5001", (pages / "01_one.md").read_text())
+        self.assertFalse((pages / "old.md").exists())
+        self.assertEqual((pages / "notation.md").read_text(), (made / "docs" / "pages" / "notation.md").read_text())
+        self.assertEqual(current.differences(self.root, made), ({}, []))
+        self.write("docs/pages/01_one.md", (pages / "01_one.md").read_text().replace("It is", "It was"))
+        self.assertIn("'It was 0.5001.' is now 'It is 0.5000.'", current.differences(self.root, made)[0]["docs/pages/01_one.md"])
 
 
 if __name__ == "__main__":

@@ -51,11 +51,10 @@ class Measured(unittest.TestCase):
         self.assertEqual(numbers["runs"], 2)
 
     def test_table(self):
-        table = speed.table(self.measured, "encoder_1")
-        cells = "<td>1 × 128</td><td>4.5</td><td>1</td><td>8</td><td>7.5</td><td>1.50 to 1.60</td><td>40% to 50%</td><td>2.00</td>"
-        self.assertIn(cells, table)
-        self.assertNotIn("<th>sgemm</th>", table)
-        self.assertIn("<td>15M, 16 tokens</td><td>3</td><td></td>", speed.table(self.measured, "story_1"))
+        header, rows = speed.table(self.measured, "encoder_1")
+        self.assertIn(("1 × 128", "4.5", "1", "8", "7.5", "1.50 to 1.60", "40% to 50%", "2.00"), rows)
+        self.assertNotIn("sgemm", header)
+        self.assertEqual([row[:3] for row in speed.table(self.measured, "story_1")[1]], [("15M, 16 tokens", "3", "")])
 
     def test_unknown_table(self):
         with self.assertRaises(PageError):

@@ -45,7 +45,7 @@ set(folder ${BUILD}/readme)
 file(REMOVE_RECURSE ${folder})
 file(MAKE_DIRECTORY ${folder})
 set(readme "")
-foreach(page README.md docs/check.md docs/run.md docs/library.md) # the README, and what it leads to
+foreach(page README.md docs/pages/check.md docs/pages/run.md docs/pages/library.md) # the README, and what it leads to
     file(READ ${ROOT}/${page} text)
     string(APPEND readme "${text}")
 endforeach()
@@ -124,7 +124,7 @@ endif()
 
 # The licence and the pages, and every page that the README refers to among them.
 set(folder_of_pages ${folder}/installed/share/doc/attn)
-string(REGEX MATCHALL "docs/[a-z_]+\\.md" pages "${readme}")
+string(REGEX MATCHALL "docs/pages/[a-z0-9_]+\\.md" pages "${readme}")
 list(LENGTH pages count)
 foreach(page IN LISTS pages ITEMS LICENSE README.md CHANGELOG.md CONTRIBUTING.md)
     if(count LESS 10 OR NOT EXISTS ${folder_of_pages}/${page})
