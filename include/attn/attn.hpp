@@ -55,6 +55,7 @@
 #include "attn/reference/models/language_model.hpp"
 #include "attn/reference/models/llama.hpp"
 #include "attn/reference/models/sampling.hpp"
+#include "attn/reference/models/schedule.hpp"
 #include "attn/reference/models/signal_model.hpp"
 #include "attn/reference/models/transformer.hpp"
 #include "attn/reference/ops/activation.hpp"

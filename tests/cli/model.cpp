@@ -85,6 +85,51 @@ TEST_CASE("attn run model --first moves learned positions by rows, and rotary on
     CHECK_THAT(refused.errors, ContainsSubstring("--first: positions of this family count the tokens"));
 }
 
+TEST_CASE("attn run model --schedule gives the same over several calls, of one sequence and of a padded batch",
+          "[cli][run][families][schedule]")
+{
+    const TemporaryFolder folder;
+    REQUIRE(run_on("model", golden("gemma2"), folder).code == 0);
+    const Array whole = read_trace(folder / "t.npz").find("logits")->value;
+    for (const char* name : {"steps:2", "chunks:3", "packed", "joined:1", "at-once"}) {
+        CAPTURE(name);
+        const Ended ended = run_on("model", golden("gemma2"), folder, {"--schedule", name});
+        CAPTURE(ended.errors);
+        REQUIRE(ended.code == 0);
+        CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+        const Recording trace = read_trace(folder / "t.npz");
+        for (const char* step : {"output", "sequences.0.logits"}) {
+            const Array& found = trace.find(step)->value;
+            REQUIRE(found.shape == whole.shape);
+            for (std::size_t i = 0; i < whole.values.size(); ++i)
+                REQUIRE_THAT(found.values[i], Catch::Matchers::WithinRel(whole.values[i], 1e-10));
+        }
+    }
+    for (const auto& [flags, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+             {{"--schedule", "pages:4"}, "there is no schedule 'pages:4'"},
+             {{"--schedule", "chunks:2", "--first", "1"}, "stands beside neither --first"}}) {
+        const Ended refused = run_on("model", golden("gemma2"), folder, flags);
+        CHECK(refused.code == 2);
+        CHECK_THAT(refused.errors, ContainsSubstring(why));
+    }
+    CHECK(run_on("model", golden("bert"), folder, {"--schedule", "chunks:2"}).code == 2);
+
+    // A batch, whose padding is left out.
+    const auto batch_of = [&](const char* padding, const Array& array) {
+        write_npz(folder / "batch.npz",
+                  {{}, {{"ids", Array{{2, 3}, {4, 0, 2, 7, 1, 5}, ElementType::integer}}, {padding, array}}, {}});
+        const Ended ended = run({"attn", "run", "model", "--input", folder / "batch.npz", "--weights", golden("gemma2"),
+                                 "--quiet", "--trace", folder / "t.npz", "--schedule", "joined:1"});
+        CAPTURE(ended.errors);
+        REQUIRE(ended.code == 0);
+        return read_trace(folder / "t.npz").find("output")->value;
+    };
+    const Array by_lengths = batch_of("lengths", Array{{2}, {2, 3}, ElementType::integer});
+    CHECK(by_lengths.shape.front() == 5);
+    const Array by_mask = batch_of("attention_mask", Array{{2, 3}, {1, 1, 0, 1, 1, 1}, ElementType::integer});
+    CHECK(by_lengths.values == by_mask.values);
+}
+
 TEST_CASE("attn run model gives the last hidden states of an encoder, and says what it does not compute",
           "[cli][run][families]")
 {

@@ -7,7 +7,9 @@
 #include "attn/core/shape.hpp"
 #include "attn/files/families/model.hpp"
 #include "attn/files/weights/language_model.hpp"
+#include "attn/reference/models/schedule.hpp"
 #include "attn/reference/models/signal_model.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 namespace attn::cli {
 namespace {
@@ -181,6 +183,52 @@ void run_on_ids(const Ids& ids, const files::Model& model, const ModuleRun& run)
     }
 }
 
+/// The real tokens of each sequence.
+std::vector<Integers> sequences_of(const ModuleRun& run)
+{
+    if (run.inputs.rank("ids", 1, 2, "a sequence (n) or a batch of sequences (b, n)") == 1) {
+        expect_no_padding(run);
+        return {run.inputs.get<Integers>("ids")};
+    }
+    const auto ids = run.inputs.get<IntegerMatrix>("ids");
+    const std::size_t batch = ids.shape(0), n = ids.shape(1);
+    const Padding padding = padding_of(run, shape_of(ids));
+    const auto is_real = [&](std::size_t b, std::size_t i) {
+        if (const auto* lengths = std::get_if<Integers>(&padding))
+            return static_cast<std::int64_t>(i) < (*lengths)(b);
+        const auto* mask = std::get_if<Mask>(&padding);
+        return mask == nullptr || (*mask)(b, i);
+    };
+    std::vector<Integers> all;
+    for (std::size_t b = 0; b < batch; ++b) {
+        std::vector<std::int64_t> real;
+        for (std::size_t i = 0; i < n; ++i)
+            if (is_real(b, i))
+                real.push_back(ids(b, i));
+        Integers sequence(Integers::shape_type{real.size()});
+        std::ranges::copy(real, sequence.begin());
+        all.push_back(std::move(sequence));
+    }
+    return all;
+}
+
+/// Gives the tokens over several calls. The result is that of all sequences, one below the other.
+void run_in_calls(const std::string& schedule, const files::Model& model, const ModuleRun& run)
+{
+    if (run.inputs.has("token_type_ids"))
+        throw InputNamesError("has an array token_type_ids, and with --schedule tokens have no types");
+    const std::vector<Integers> sequences = sequences_of(run);
+    std::vector<std::size_t> lengths;
+    for (const Integers& sequence : sequences)
+        lengths.push_back(sequence.size());
+    std::vector<Term<Matrix>> results;
+    for (Matrix& logits :
+         run_schedule(sequences, schedule_called(schedule, lengths), model.weights, model.description, run.trace))
+        results.emplace_back(std::move(logits),
+                             run.trace.known("sequences." + std::to_string(results.size()) + ".logits"));
+    (void)run.trace("output[tokens, vocabulary]", concat(results, 0));
+}
+
 void run_on_tokens(const files::Model& model, const ModuleRun& run)
 {
     const auto& [family, description, weights, not_computed] = model;
@@ -197,6 +245,7 @@ void run_on_tokens(const files::Model& model, const ModuleRun& run)
 struct Part {
     files::LayerRange layers;
     std::size_t first = 0; ///< the position of the first token
+    std::string schedule;  ///< how tokens are given over several calls; at once where empty
 };
 
 /// Lets positions begin at another one than 0.
@@ -225,6 +274,13 @@ void run_model(const ModuleRun& run, const Part& part)
     for (const std::string& name : not_computed)
         print_error("attn run", Error("note: not computed: " + name));
 
+    if (!part.schedule.empty()) {
+        if (taken != "ids" || part.first != 0)
+            throw Error("--schedule: a schedule is of the ids of whole sequences, and stands beside neither --first "
+                        "nor a part of the "
+                        "layers");
+        return run_in_calls(part.schedule, model, run);
+    }
     if (taken == "pixel_values") {
         if (run.inputs.rank(taken, 3, 4, "an image (channels, height, width) or a batch of images") == 3)
             (void)image_model(run.input<Tensor3>(taken), weights, description, run.trace);
@@ -269,29 +325,34 @@ files::LayerRange layers_called(const std::string& text)
 Module model_module()
 {
     const auto part = std::make_shared<Part>();
-    return {.name = "model",
-            .summary = "a decoder or encoder as Hugging Face publishes it, computed as its config.json says",
-            .inputs = {{"ids", "(b,) n", "the ids of the tokens, of a text", false, InputKind::whole_numbers},
-                       {"tokens", "(b,) n, d_model",
-                        "what comes out of the layer before the first one of --layers, in place of ids"},
-                       lengths_input(),
-                       {"attention_mask", "b, n", "in place of lengths: 1 for a token, 0 for padding on either side",
-                        false, InputKind::zero_or_one},
-                       {"token_type_ids", "(b,) n", "the type of each token, such as its sentence's; 0 unless given",
-                        false, InputKind::whole_numbers},
-                       {"pixel_values", "(b,) channels, height, width", "an image, in place of ids"},
-                       {"input_features", "(b,) features, frames", "a sound, in place of ids"}},
-            .describe_folder =
-                [part](const std::filesystem::path& folder, const files::NamedArrays& arrays) {
-                    return description_of(folder, arrays, part->layers);
-                },
-            .needed_tensors =
-                [part](const std::filesystem::path& folder) { return files::tensors_of(folder, part->layers); },
-            .flags = {{"--layers", "FROM:TO",
-                       FlagValue([part](const std::string& text) { part->layers = layers_called(text); }),
-                       "compute these layers alone, 0:4 the first four: no other tensors are read"},
-                      {"--first", "N", whole_number(part->first, 0), "the position of the first token"}},
-            .run = [part](const ModuleRun& run) { run_model(run, *part); }};
+    return {
+        .name = "model",
+        .summary = "a decoder or encoder as Hugging Face publishes it, computed as its config.json says",
+        .inputs = {{"ids", "(b,) n", "the ids of the tokens, of a text", false, InputKind::whole_numbers},
+                   {"tokens", "(b,) n, d_model",
+                    "what comes out of the layer before the first one of --layers, in place of ids"},
+                   lengths_input(),
+                   {"attention_mask", "b, n", "in place of lengths: 1 for a token, 0 for padding on either side", false,
+                    InputKind::zero_or_one},
+                   {"token_type_ids", "(b,) n", "the type of each token, such as its sentence's; 0 unless given", false,
+                    InputKind::whole_numbers},
+                   {"pixel_values", "(b,) channels, height, width", "an image, in place of ids"},
+                   {"input_features", "(b,) features, frames", "a sound, in place of ids"}},
+        .describe_folder =
+            [part](const std::filesystem::path& folder, const files::NamedArrays& arrays) {
+                return description_of(folder, arrays, part->layers);
+            },
+        .needed_tensors =
+            [part](const std::filesystem::path& folder) { return files::tensors_of(folder, part->layers); },
+        .flags =
+            {{"--layers", "FROM:TO", FlagValue([part](const std::string& text) { part->layers = layers_called(text); }),
+              "compute these layers alone, 0:4 the first four: no other tensors are read"},
+             {"--first", "N", whole_number(part->first, 0), "the position of the first token"},
+             {"--schedule", "NAME", FlagValue(part->schedule),
+              "give the tokens over several calls: packed, steps:N (a prompt of N, then one by one), chunks:N, "
+              "joined:N (each sequence N calls after the one before); output is that of all sequences, one below the "
+              "other"}},
+        .run = [part](const ModuleRun& run) { run_model(run, *part); }};
 }
 
 } // namespace attn::cli

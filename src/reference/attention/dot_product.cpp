@@ -95,6 +95,7 @@ AttentionOf<T> scaled_dot_product_attention(const T& q, const T& k, const T& v, 
     template decltype(scaled_dot_product_attention<T>) scaled_dot_product_attention<T>;
 ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
 ATTN_INSTANTIATE(Tensor4)
+ATTN_INSTANTIATE(Term<Tensor4>)
 #undef ATTN_INSTANTIATE
 
 } // namespace attn

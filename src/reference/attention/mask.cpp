@@ -132,13 +132,13 @@ auto window_mask(std::size_t n, std::size_t m, const Window& window, const Term<
 }
 
 /// The first keys, for every query.
-Term<Mask> first_keys(std::size_t m, std::size_t kept, const Trace& trace)
+/// @param keys  where each stands
+Term<Mask> first_keys(const Term<Vector>& keys, std::size_t kept, const Trace& trace)
 {
-    Mask first(Mask::shape_type{1, m});
-    for (std::size_t j = 0; j < m; ++j)
-        first(0, j) = j < kept;
-    return {std::move(first),
-            operator_between(places_beside(m, trace).wording(), "<", number(kept, trace).wording(), Wording::compares)};
+    Mask first(Mask::shape_type{1, keys.size()});
+    for (std::size_t j = 0; j < keys.size(); ++j)
+        first(0, j) = (*keys)(j) < static_cast<double>(kept);
+    return {std::move(first), operator_between(keys.wording(), "<", number(kept, trace).wording(), Wording::compares)};
 }
 
 /// The keys of each query's own chunk. The last query stands at the last key.
@@ -211,6 +211,61 @@ private:
     bool has_heads_;
 };
 
+/// Whole numbers of tokens, which a scope around can have named already.
+struct PlacesTerm {
+    PlacesTerm(const Places& places, const char* sequences_label, const char* positions_label, const Trace& trace)
+        : sequences(trace.shared_input(sequences_label, Term(places.sequences))),
+          positions(trace.shared_input(positions_label, Term(places.positions)))
+    {
+    }
+    static Term<Matrix> below(const Term<Integers>& x) { return seen_as<Matrix>(x, {x.size(), 1}, "[:, None]"); }
+    static Term<Vector> beside(const Term<Integers>& x) { return seen_as<Vector>(x, {x.size()}, ""); }
+
+    Term<Integers> sequences, positions;
+};
+
+/// Adds what the places of tokens allow: keys of the query's own sequence, no later ones, those in its window and its chunk.
+void add_places(Joined& joined, const MaskParts& parts, const Trace& trace)
+{
+    const PlacesTerm of_queries(parts.places->queries, "sequences[n]", "positions[n]", trace);
+    const PlacesTerm of_keys(parts.places->keys, "key_sequences[m]", "key_positions[m]", trace);
+    const Term queries = PlacesTerm::below(of_queries.positions);
+    const Term keys = PlacesTerm::beside(of_keys.positions);
+    const auto& [left, right, kept, alignment] = parts.window; // where queries stand is given
+    joined.add(
+        trace("same_sequence[n, m]", PlacesTerm::beside(of_keys.sequences) == PlacesTerm::below(of_queries.sequences)));
+    if (parts.causal)
+        joined.add(trace("causal[n, m]", keys <= queries));
+    if (parts.window.is_limited()) {
+        const auto reaches_back = [&] { return keys >= queries - static_cast<double>(*left); };
+        const auto reaches_on = [&] { return keys <= queries + static_cast<double>(*right); };
+        const Term near = !left ? reaches_on() : !right ? reaches_back() : reaches_back() & reaches_on();
+        joined.add(trace("window[n, m]", kept == 0 ? near : near | first_keys(keys, kept, trace)));
+    }
+    if (parts.chunk) {
+        const auto size = static_cast<double>(*parts.chunk);
+        joined.add(trace("chunk[n, m]", floor(keys / size) == floor(queries / size)));
+    }
+}
+
+void expect_places(std::size_t n, std::size_t m, const MaskParts& parts)
+{
+    const auto expect = [](const char* role, const Places& places, std::size_t count) {
+        if (places.positions.size() != count || places.sequences.size() != count)
+            throw ShapeError("there are places of " + std::to_string(places.positions.size()) + " " + role + " in " +
+                             std::to_string(places.sequences.size()) + " sequences, expected one of each for " +
+                             std::to_string(count));
+    };
+    expect("queries", parts.places->queries, n);
+    expect("keys", parts.places->keys, m);
+    if (parts.key_lengths || parts.padding || parts.past != 0 ||
+        parts.causal.value_or(Causal::bottom_right) != Causal::bottom_right)
+        throw Error("places say which keys are real and where tokens stand: lengths, padding, a past and another "
+                    "alignment have no place beside them");
+    if (parts.chunk == 0)
+        throw Error("chunks have at least one token");
+}
+
 MaskTerm joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace)
 {
     const bool is_by_length = parts.causal == Causal::by_length;
@@ -225,6 +280,12 @@ MaskTerm joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, cons
     Joined joined(parts.has_heads || (parts.given && std::holds_alternative<HeadMask>(*parts.given)));
     if (parts.given)
         std::visit([&](const auto& any) { joined.add(trace.input("given_mask[(b,) n, m]", Term(any))); }, *parts.given);
+    if (parts.places) {
+        expect_places(n, m, parts);
+        expect_memory("mask", {n, m}, sizeof(bool));
+        add_places(joined, parts, trace);
+        return *std::move(joined.mask);
+    }
     if (is_by_length)
         joined.add(causal_by_length(*lengths, n, m, trace)); // which hides padding, too
     else if (parts.causal)
@@ -237,7 +298,8 @@ MaskTerm joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, cons
         const auto add_window = [&](const auto& first) {
             expect_memory("window", {lengths ? lengths->size() : 1, n, m}, sizeof(bool));
             const auto window = window_mask(n, m, parts.window, first, trace);
-            joined.add(parts.window.kept == 0 ? window : window | first_keys(m, parts.window.kept, trace));
+            joined.add(parts.window.kept == 0 ? window
+                                              : window | first_keys(places_beside(m, trace), parts.window.kept, trace));
         };
         const Causal alignment = parts.causal.value_or(parts.window.alignment);
         if (alignment == Causal::by_length)
@@ -280,8 +342,8 @@ OptionalMask join_masks(std::size_t n, std::size_t m, const MaskParts& parts, co
     if (parts.given)
         expect_fit(parts, n, m);
     expect_padding(parts, m);
-    const bool is_given_alone =
-        !parts.causal && !parts.key_lengths && !parts.padding && !parts.window.is_limited() && !parts.chunk;
+    const bool is_given_alone = !parts.causal && !parts.key_lengths && !parts.padding && !parts.window.is_limited() &&
+                                !parts.chunk && !parts.places;
     if (is_given_alone)
         return share(label, parts.given, trace);
 

@@ -12,8 +12,8 @@ namespace attn {
 /// positions nor a causal mask.
 inline MultiHeadOptions cross_options(const DecoderOptions& options)
 {
-    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature] =
-        options.attention; // scaled by their positions, which a memory has not
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature,
+                 places] = options.attention; // scaled by their positions, which a memory has not
 
     return {.heads = heads,
             .mask = options.memory_mask,

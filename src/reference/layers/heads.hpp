@@ -263,6 +263,9 @@ Groups expect_groups(std::string_view function, const MultiHeadWeights& weights,
 
 StepOptions describe(const Groups& groups, const MultiHeadOptions& options);
 
+/// Lets rotations begin where earlier tokens end, or at the places that are given.
+void stand_after(std::size_t earlier, MultiHeadOptions& options);
+
 /// What attention in one head is asked for: its mask and bias, and what is the same in all heads.
 /// @param all    with the mask and bias of all heads, as the trace has them
 /// @param trace  the head's scope

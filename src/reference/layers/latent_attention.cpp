@@ -276,7 +276,7 @@ CachedLatentAttentionOf<T> attend(std::string_view function, const T& tokens, co
     const Trace trace = caller.module(function, [&] { return describe(Groups{sizes.heads, sizes.heads}, given); });
     const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
     MultiHeadOptions options = given;
-    options.rotary.first += earlier;
+    stand_after(earlier, options);
 
     // Make queries, the latents of keys and values, and the key that all heads share.
     const Term query = make_queries(x, weights, options.norm, trace);

@@ -1,6 +1,7 @@
 #include "attn/reference/layers/multi_head.hpp"
 
 #include "heads.hpp"
+#include "pairs.hpp"
 
 #include "attn/core/choices.hpp"
 
@@ -61,8 +62,8 @@ Groups expect_groups(std::string_view caller, const MultiHeadWeights& weights, c
 
 StepOptions describe(const Groups& groups, const MultiHeadOptions& options)
 {
-    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature] =
-        options;
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature,
+                 places] = options; // places are steps
     StepOptions described{{"heads", std::to_string(heads)}};
     if (groups.is_grouped())
         described.emplace_back("key_value_heads", std::to_string(groups.groups));
@@ -120,35 +121,42 @@ Vector sink_of(const Vector& sinks, std::size_t head, const Trace& trace)
 /// What the queries of each position are multiplied by: a step that all heads share.
 /// @param before  how many tokens come before the first
 /// @param trace   the scope of the attention
-std::optional<Term<Vector>> temperature_of(const std::optional<QueryTemperature>& temperature, std::size_t n,
-                                           std::size_t before, const Trace& trace)
+std::optional<Term<Vector>> temperature_of(const MultiHeadOptions& options, std::size_t n, std::size_t before,
+                                           const Trace& trace)
 {
-    if (!temperature)
+    if (!options.temperature)
         return std::nullopt;
-    const auto [strength, every] = *temperature;
+    const auto [strength, every] = *options.temperature;
     if (every == 0)
         throw Error("attention: a temperature rises after every so many tokens, at least one");
-    Vector factors(Vector::shape_type{n});
-    for (std::size_t i = 0; i < n; ++i)
-        factors(i) = 1 + strength * std::log(1 + static_cast<double>((i + before + 1) / every));
-    return trace(
-        "temperature[n]",
-        [n, before, factor = exact_text(strength), step = std::to_string(temperature->every)] {
-            return "1 + " + factor + " * log(1 + floor((arange(" + std::to_string(n) + ") + " +
-                   std::to_string(before + 1) + ") / " + step + "))";
-        },
-        Term(std::move(factors)));
+    const Term counted = options.places ? positions_of(options.places->queries.positions, 0, n, trace) + 1.0
+                                        : positions_from(before + 1, n, trace);
+    return trace("temperature[n]", 1.0 + strength * log(1.0 + floor(counted / static_cast<double>(every))));
 }
 
 } // namespace
 
+void stand_after(std::size_t earlier, MultiHeadOptions& options)
+{
+    if (options.places)
+        options.rotary.positions = options.places->queries.positions;
+    else
+        options.rotary.first += earlier;
+}
+
 AttentionOptions options_of_head(const MultiHeadOptions& all, std::size_t n, std::size_t m, std::size_t head,
                                  const Trace& trace)
 {
-    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature] = all;
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature,
+                 places] = all;
     AttentionOptions options{.scale = scale, .softcap = softcap};
-    options.bias = positions == HeadPositions::alibi ? OptionalBias(alibi_bias(n, m, alibi_slopes(heads)(head), trace))
-                                                     : of_head("bias", bias, head, heads, trace);
+    const auto distances = [&] {
+        const double slope = alibi_slopes(heads)(head);
+        return places ? alibi_bias(places->queries.positions, places->keys.positions, slope, trace)
+                      : alibi_bias(n, m, slope, trace);
+    };
+    options.bias =
+        positions == HeadPositions::alibi ? OptionalBias(distances()) : of_head("bias", bias, head, heads, trace);
     options.mask = of_head("mask", mask, head, heads, trace);
     return options;
 }
@@ -166,7 +174,7 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed,
     MultiHeadOptions options = given;
     options.mask = join_masks(n, m, {.given = given.mask, .causal = given.causal}, trace);
     options.bias = share("bias[(b,) n, m]", given.bias, trace);
-    options.rotary.first += earlier;
+    stand_after(earlier, options);
     if (given.positions == HeadPositions::rotary)
         options.rotary.scaling = share_factors(given.rotary.scaling, trace);
     const auto& [query, key, value, output, norm_of_queries, norm_of_keys, sinks_of_heads, gate] =
@@ -180,7 +188,7 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed,
         query_norm = share_norm(query_steps.norm, "gain[d_k]", *all_queries.norm, options.norm, trace);
     if (all_keys.norm)
         key_norm = share_norm(key_steps.norm, "gain[d_k]", *all_keys.norm, options.norm, trace);
-    const auto temperature = temperature_of(options.temperature, n, earlier, trace);
+    const auto temperature = temperature_of(options, n, earlier, trace);
     const auto sinks = shared_sinks(sinks_of_heads, groups.heads, trace);
 
     AttendedHeads<T> all;

@@ -15,7 +15,7 @@ namespace attn {
 Matrix sinusoidal_positions(std::size_t n, std::size_t d, const SinusoidalOptions& options, const Trace& trace)
 {
     const Term frequencies = powers_of(number(options.base, trace), d, "frequencies[pairs]", trace);
-    const Term angles = angles_of(n, options.first, frequencies, trace);
+    const Term angles = angles_of(positions_from(options.first, n, trace), frequencies, trace);
     const Term sines = sin(angles), cosines = cos(angles);
     Term both =
         options.layout == SineLayout::halves ? concat(std::vector{sines, cosines}, 1) : interleave(sines, cosines);
@@ -65,12 +65,28 @@ Vector alibi_slopes(std::size_t heads)
     return slopes;
 }
 
+namespace {
+
+Matrix bias_of(const Term<Matrix>& ahead, double slope, const Trace& trace)
+{
+    return Matrix(trace("bias[n, m]", number(-slope, trace) * abs(ahead)));
+}
+
+} // namespace
+
 Matrix alibi_bias(std::size_t n, std::size_t m, double slope, const Trace& trace)
 {
     expect_memory("bias", {n, m});
     const Term queries = arange(number(n, trace)), keys = arange(number(m, trace));
-    const Term distances = abs(each_row(queries) + (number(m, trace) - number(n, trace)) - keys);
-    return Matrix(trace("bias[n, m]", number(-slope, trace) * distances));
+    return bias_of(each_row(queries) + (number(m, trace) - number(n, trace)) - keys, slope, trace);
+}
+
+Matrix alibi_bias(const Integers& queries, const Integers& keys, double slope, const Trace& trace)
+{
+    expect_memory("bias", {queries.size(), keys.size()});
+    const Term of_queries = trace.shared_input("positions[n]", Term(queries));
+    const Term of_keys = trace.shared_input("key_positions[m]", Term(keys));
+    return bias_of(each_row(numbers_of(of_queries)) - numbers_of(of_keys), slope, trace);
 }
 
 } // namespace attn

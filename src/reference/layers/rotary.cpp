@@ -214,6 +214,11 @@ void expect_meaning(const RotaryScaling& scaling)
     std::visit([&](const auto& of) { visit_members(of, expect); }, scaling);
 }
 
+bool depends_on_length(const RotaryScaling& scaling)
+{
+    return std::holds_alternative<DynamicScaling>(scaling) || std::holds_alternative<LongRopeScaling>(scaling);
+}
+
 // ----------------------------------------------------------------------------------------------------------- rotation
 
 /// How many of d features are rotated.
@@ -243,7 +248,7 @@ Term<T> rotated(const Term<T>& x, const Term<Matrix>& angles, RotaryLayout layou
 
 StepOptions describe(const RotaryOptions& options)
 {
-    const auto& [base, layout, first, features, scaling] = options;
+    const auto& [base, layout, first, features, scaling, positions] = options; // positions are a step
     StepOptions described{{"base", exact_text(base)}, {"layout", std::string(name_of(layout))}, {"first", text(first)}};
     if (features)
         described.emplace_back("features", text(*features));
@@ -288,6 +293,9 @@ T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
     const std::size_t n = tokens.shape(token_axis<T>), d = tokens.shape(feature_axis<T>);
     const std::size_t features = expect_features(options.features, d);
     expect_meaning(options.scaling);
+    if (options.positions && depends_on_length(options.scaling))
+        throw Error("rotary: the " + std::string(name_of(options.scaling)) +
+                    " scaling depends on how long a text is, and tokens that stand anywhere say no length");
     const Trace trace = caller.module("rotary", [&] { return describe(options); });
     const Term x = trace.input("x[(b,) n, d]", Term(tokens));
 
@@ -295,7 +303,7 @@ T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
     const Turning turning{options.base, features, options.first, n};
     const Term frequencies =
         std::visit([&](const auto& of) { return row_of(of).frequencies(of, turning, trace); }, options.scaling);
-    const Term angles = angles_of(n, options.first, frequencies, trace);
+    const Term angles = angles_of(positions_of(options.positions, options.first, n, trace), frequencies, trace);
 
     // Some scalings lengthen queries and keys, too.
     const auto factor = std::visit(

@@ -55,6 +55,38 @@ Term<T> with_positions(const Term<T>& tokens, std::size_t first, const Matrix& t
     return tokens + learned_positions(Term(table), tokens.shape(token_axis<T>), first, inside);
 }
 
+/// The rows in the table of positions of tokens that stand anywhere.
+/// @param first  that of position 0
+Term<Integers> rows_of(const Integers& given, std::size_t first, const Trace& trace)
+{
+    const Term positions = trace.shared_input("positions[n]", Term(given));
+    if (first == 0)
+        return positions;
+    Integers rows = *positions;
+    for (std::int64_t& row : rows)
+        row += static_cast<std::int64_t>(first);
+    return trace("position_ids[n]", "positions + " + std::to_string(first), Term(std::move(rows)));
+}
+
+const Padding all_real; // gcc 12 warns of a temporary one
+
+/// Where the tokens of a call stand: after so many others, or at places that are given.
+struct Standing {
+    std::size_t before = 0;
+    Shared<PlacesOfPairs> places = {};
+};
+
+/// Names the places once for all that asks about them.
+Standing named(const Standing& standing, const Trace& trace)
+{
+    if (!standing.places)
+        return standing;
+    const auto& [queries, keys] = *standing.places;
+    return {.places = PlacesOfPairs{
+                {trace.input("sequences[n]", queries.sequences), trace.input("positions[n]", queries.positions)},
+                {trace.input("key_sequences[m]", keys.sequences), trace.input("key_positions[m]", keys.positions)}}};
+}
+
 /// The table of words.
 const Matrix& table_of(const LanguageModelWeights& weights)
 {
@@ -65,9 +97,8 @@ const Matrix& table_of(const LanguageModelWeights& weights)
 }
 
 /// The rows of the embedding, scaled and with token types and positions where the model has them.
-/// @param before  how many tokens come before these
 template <Sequence T, class Ids>
-Term<T> embed_tokens(const Ids& ids, std::size_t before, const LanguageModelWeights& weights,
+Term<T> embed_tokens(const Ids& ids, const Standing& standing, const LanguageModelWeights& weights,
                      const LanguageModelDescription& description, const std::optional<Ids>& token_types,
                      const Matrix& embedding, const Trace& trace)
 {
@@ -94,8 +125,12 @@ Term<T> embed_tokens(const Ids& ids, std::size_t before, const LanguageModelWeig
     if (weights.positions && description.padding_id)
         tokens = tokens + look_up(count_tokens(ids, *description.padding_id, trace), {*weights.positions}, {},
                                   trace.scope("position_embedding"));
-    else if (weights.positions)
-        tokens = with_positions(tokens, description.first_position + before, *weights.positions, trace);
+    else if (weights.positions && standing.places) {
+        if constexpr (std::same_as<T, Matrix>) // a batch has none
+            tokens = tokens + look_up(rows_of(standing.places->queries.positions, description.first_position, trace),
+                                      {*weights.positions}, {}, trace.scope("position_embedding"));
+    } else if (weights.positions)
+        tokens = with_positions(tokens, description.first_position + standing.before, *weights.positions, trace);
     return trace(embedded, tokens);
 }
 
@@ -118,14 +153,16 @@ Term<T> with_positions(const T& given, const LanguageModelWeights& weights, cons
 /// The masks of the layers: one of the whole model, and one for each width of a window or a chunk.
 class Masks {
 public:
-    Masks(std::size_t n, std::size_t m, const Padding& padding, const LanguageModelDescription& description,
-          const Trace& trace)
-        : mask_(join_masks(n, m, parts_of(padding, description), trace))
+    Masks(std::size_t n, std::size_t m, const Standing& standing, const Padding& padding,
+          const LanguageModelDescription& description, const Trace& trace)
+        : mask_(join_masks(n, m, parts_of(standing, padding, description), trace))
     {
         for (const BlockDescription& layer : description.layers) {
             if ((!layer.window && !layer.chunk) || find(layer) != nullptr)
                 continue;
             MaskParts parts{.given = mask_};
+            if (standing.places)
+                parts.places = *standing.places;
             if (layer.window)
                 parts.window.left = *layer.window - 1;
             if (!description.is_causal)
@@ -161,9 +198,12 @@ private:
         OptionalMask mask;
     };
 
-    static MaskParts parts_of(const Padding& padding, const LanguageModelDescription& description)
+    static MaskParts parts_of(const Standing& standing, const Padding& padding,
+                              const LanguageModelDescription& description)
     {
         MaskParts parts;
+        if (standing.places)
+            parts.places = *standing.places;
         if (description.is_causal)
             parts.causal = Causal::bottom_right;
         if (const auto* lengths = std::get_if<Integers>(&padding))
@@ -276,21 +316,17 @@ void expect_unmoved(const Padding& padding, const LanguageModelWeights& weights,
     if (std::ranges::any_of(description.layers, [](const BlockDescription& layer) { return layer.chunk.has_value(); }))
         throw Error(
             "language_model: padding stands before a token, and chunks begin at the first: put it behind the tokens");
-    const auto has_state = [](const BlockWeights& layer) {
-        return std::holds_alternative<GatedDeltaNetWeights>(layer.self_attention);
-    };
-    if (std::ranges::any_of(weights.layers, has_state))
+    if (has_states(weights))
         throw Error(
             "language_model: padding stands before a token, and the state of a gated DeltaNet would have it: put "
             "it behind the tokens");
 }
 
 /// @param embedded  tokens
-/// @param before    how many tokens come before these
 /// @param padding   of a batch
-/// @param layer     one layer: from (tokens, number, mask, its scope) to what comes out
+/// @param layer     one layer: from (tokens, number, description, mask, its scope) to what comes out
 template <Sequence T, class Layer>
-Term<T> pass_through(const Term<T>& embedded, std::size_t before, const Padding& padding,
+Term<T> pass_through(const Term<T>& embedded, const Standing& standing, const Padding& padding,
                      const LanguageModelWeights& weights, const LanguageModelDescription& description,
                      const Trace& trace, const Layer& layer)
 {
@@ -299,14 +335,17 @@ Term<T> pass_through(const Term<T>& embedded, std::size_t before, const Padding&
 
     // Pass them through the layers, where no token of a decoder attends to a later one.
     const std::size_t n = x.shape(token_axis<T>);
-    const Masks masks(n, before + n, padding, description, trace);
+    const std::size_t m = standing.places ? standing.places->keys.positions.size() : standing.before + n;
+    const Masks masks(n, m, standing, padding, description, trace);
     for (std::size_t i = 0; i < weights.layers.size(); ++i) {
         const auto [mask, mask_name] = masks.of(description.layers[i]);
         const Trace inside = trace.scope("layers", description.first_layer + i);
         x = inside.input("x[(b,) n, d_model]", x);
         if (mask)
             inside.alias("mask", mask_name);
-        x = layer(x, i, mask, inside);
+        BlockDescription described = description.layers[i];
+        described.attention.places = standing.places;
+        x = layer(x, i, described, mask, inside);
     }
     x = normalized(x, "norm", weights.norm, description.norm, trace);
 
@@ -320,26 +359,26 @@ Term<T> pass_through(const Term<T>& embedded, std::size_t before, const Padding&
 
 /// The same of ids.
 template <Sequence T, class Ids, class Layer>
-T decode(const Ids& given_ids, std::size_t before, const Padding& padding, const LanguageModelWeights& weights,
-         const LanguageModelDescription& description, const LanguageModelOptions<Ids>& options, const Trace& caller,
-         const Layer& layer)
+T decode(const Ids& given_ids, const Standing& given_standing, const Padding& padding,
+         const LanguageModelWeights& weights, const LanguageModelDescription& description,
+         const LanguageModelOptions<Ids>& options, const Trace& caller, const Layer& layer)
 {
     const auto& [token_types] = options;
     const Trace trace = model_scope(weights, description, caller);
     const Ids& ids = trace.input("ids[(b,) n]", given_ids);
+    const Standing standing = named(given_standing, trace);
     const Matrix& embedding = trace.input("embedding[vocabulary, d_model]", table_of(weights));
 
     // Look the tokens up.
-    const Term embedded = embed_tokens<T>(ids, before, weights, description, token_types, embedding, trace);
-    return T(pass_through(embedded, before, padding, weights, description, trace, layer));
+    const Term embedded = embed_tokens<T>(ids, standing, weights, description, token_types, embedding, trace);
+    return T(pass_through(embedded, standing, padding, weights, description, trace, layer));
 }
 
 /// One layer without a cache.
-auto layer_of(const LanguageModelWeights& weights, const LanguageModelDescription& description)
+auto layer_of(const LanguageModelWeights& weights)
 {
-    return [&](const auto& x, std::size_t i, const OptionalMask& mask, const Trace& inside) {
-        return decoder_block(x, weights.layers[i], description.layers[i], mask, inside);
-    };
+    return [&](const auto& x, std::size_t i, const BlockDescription& described, const OptionalMask& mask,
+               const Trace& inside) { return decoder_block(x, weights.layers[i], described, mask, inside); };
 }
 
 /// The same of tokens that are embedded already.
@@ -348,8 +387,8 @@ T encode(const T& tokens, const Padding& padding, const LanguageModelWeights& we
          const LanguageModelDescription& description, const Trace& caller)
 {
     const Trace trace = model_scope(weights, description, caller);
-    return T(pass_through(with_positions(tokens, weights, description, trace), 0, padding, weights, description, trace,
-                          layer_of(weights, description)));
+    return T(pass_through(with_positions(tokens, weights, description, trace), {}, padding, weights, description, trace,
+                          layer_of(weights)));
 }
 
 } // namespace
@@ -364,7 +403,7 @@ Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
                       const LanguageModelDescription& description, const LanguageModelOptions<Integers>& options,
                       const Trace& trace)
 {
-    return decode<Matrix>(ids, 0, {}, weights, description, options, trace, layer_of(weights, description));
+    return decode<Matrix>(ids, {}, all_real, weights, description, options, trace, layer_of(weights));
 }
 
 Tensor3 language_model(const IntegerMatrix& ids, const Padding& padding, const LanguageModelWeights& weights,
@@ -377,13 +416,13 @@ Tensor3 language_model(const IntegerMatrix& ids, const Padding& padding, const L
                        const LanguageModelDescription& description, const LanguageModelOptions<IntegerMatrix>& options,
                        const Trace& trace)
 {
-    return decode<Tensor3>(ids, 0, padding, weights, description, options, trace, layer_of(weights, description));
+    return decode<Tensor3>(ids, {}, padding, weights, description, options, trace, layer_of(weights));
 }
 
 Matrix language_model(const Matrix& tokens, const LanguageModelWeights& weights,
                       const LanguageModelDescription& description, const Trace& trace)
 {
-    return encode(tokens, {}, weights, description, trace);
+    return encode(tokens, all_real, weights, description, trace);
 }
 
 Tensor3 language_model(const Tensor3& tokens, const Padding& padding, const LanguageModelWeights& weights,
@@ -392,9 +431,12 @@ Tensor3 language_model(const Tensor3& tokens, const Padding& padding, const Lang
     return encode(tokens, padding, weights, description, trace);
 }
 
-LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageModelCache<Matrix>& past,
-                                         const LanguageModelWeights& weights,
-                                         const LanguageModelDescription& description, const Trace& trace)
+namespace {
+
+/// Tokens that follow those in a cache, which stand before them or at places that are given.
+LanguageModelStep<Matrix> go_on(const Integers& ids, const LanguageModelCache<Matrix>& past, const Standing& standing,
+                                const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                                const Trace& trace)
 {
     if (!description.is_causal)
         throw Error("language_model: an encoder has no cache: tokens before a new one would attend to it");
@@ -402,15 +444,84 @@ LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageMode
         throw ShapeError("language_model: a cache of " + std::to_string(past.size()) + " layers is no cache of " +
                          std::to_string(weights.layers.size()));
     LanguageModelStep<Matrix> step;
-    const auto layer = [&](const Term<Matrix>& x, std::size_t i, const OptionalMask& mask, const Trace& inside) {
+    const auto layer = [&](const Term<Matrix>& x, std::size_t i, const BlockDescription& described,
+                           const OptionalMask& mask, const Trace& inside) {
         const auto before = past.empty() ? PastOfBlock<Matrix>() : PastOfBlock<Matrix>(past[i]);
-        auto [output, cache] = cached_decoder_block(x, before, weights.layers[i], description.layers[i], mask, inside);
+        auto [output, cache] = cached_decoder_block(x, before, weights.layers[i], described, mask, inside);
         step.cache.push_back(std::move(cache));
         return std::move(output);
     };
-    const std::size_t before = tokens_in(past);
-    step.logits = decode<Matrix>(ids, before, {}, weights, description, LanguageModelOptions<Integers>{}, trace, layer);
+    step.logits =
+        decode<Matrix>(ids, standing, all_real, weights, description, LanguageModelOptions<Integers>{}, trace, layer);
     return step;
+}
+
+Integers joined(const Integers& before, const Integers& after)
+{
+    Integers both(Integers::shape_type{before.size() + after.size()});
+    std::ranges::copy(after, std::ranges::copy(before, both.begin()).out);
+    return both;
+}
+
+Integers chosen(const Integers& all, const std::vector<std::size_t>& tokens)
+{
+    Integers some(Integers::shape_type{tokens.size()});
+    std::ranges::transform(tokens, some.begin(), [&](std::size_t token) { return all(token); });
+    return some;
+}
+
+Matrix chosen(const Matrix& all, const std::vector<std::size_t>& tokens)
+{
+    return xt::view(all, xt::keep(tokens), xt::all());
+}
+
+} // namespace
+
+LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageModelCache<Matrix>& past,
+                                         const LanguageModelWeights& weights,
+                                         const LanguageModelDescription& description, const Trace& trace)
+{
+    return go_on(ids, past, {tokens_in(past)}, weights, description, trace);
+}
+
+bool has_states(const LanguageModelWeights& weights)
+{
+    return std::ranges::any_of(weights.layers, [](const BlockWeights& layer) {
+        return std::holds_alternative<GatedDeltaNetWeights>(layer.self_attention);
+    });
+}
+
+PlacedStep language_model(const Integers& ids, const Places& places, const PlacedCache& past,
+                          const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                          const Trace& trace)
+{
+    if (has_states(weights))
+        throw Error("language_model: the state of a gated DeltaNet is that of one sequence, token after token: give "
+                    "sequences one by one");
+    if (description.padding_id)
+        throw Error("language_model: the model counts its tokens by their ids, and places say where they stand");
+    if (places.positions.size() != ids.size() || places.sequences.size() != ids.size())
+        throw ShapeError("language_model: there are " + std::to_string(ids.size()) + " ids, " +
+                         std::to_string(places.sequences.size()) + " sequences and " +
+                         std::to_string(places.positions.size()) + " positions: each token has one of each");
+    if (std::ranges::any_of(places.positions, [](std::int64_t position) { return position < 0; }))
+        throw ShapeError("language_model: a position is negative, expected 0 for the first token of a sequence");
+    const Places all{joined(past.places.sequences, places.sequences), joined(past.places.positions, places.positions)};
+    auto [logits, layers] =
+        go_on(ids, past.layers, {.places = PlacesOfPairs{places, all}}, weights, description, trace);
+    return {std::move(logits), {std::move(layers), all}};
+}
+
+PlacedCache chosen(const PlacedCache& cache, const std::vector<std::size_t>& tokens)
+{
+    PlacedCache some{cache.layers, {chosen(cache.places.sequences, tokens), chosen(cache.places.positions, tokens)}};
+    for (auto& layer : some.layers) {
+        if (auto* latents = std::get_if<LatentCache>(&layer))
+            *latents = {chosen(latents->latent, tokens), chosen(latents->shared_key, tokens)};
+        if (auto* heads = std::get_if<KeyValueCache>(&layer))
+            *heads = {chosen(heads->keys, tokens), chosen(heads->values, tokens)};
+    }
+    return some;
 }
 
 } // namespace attn

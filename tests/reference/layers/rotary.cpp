@@ -329,7 +329,7 @@ TEST_CASE("a traced scaling gives the same bits, and the formula of every step h
         for (const RotaryLayout layout : rotary_layouts)
             for (const std::size_t first : {0, 3}) {
                 CAPTURE(name_of(by.scaling), layout == RotaryLayout::halves, first);
-                const RotaryOptions options{base, layout, first, width, by.scaling};
+                const RotaryOptions options{base, layout, first, width, by.scaling, {}};
                 const auto check = [&](const auto& tokens) {
                     const Recorder recorder = recorded([&](const Trace& trace) {
                         CHECK(same_bits(rotary(tokens, options, trace), rotary(tokens, options)));

@@ -88,6 +88,17 @@ struct Window {
     bool is_limited() const { return left || right; }
 };
 
+/// Where tokens stand that are given side by side, in any order: of which sequence each is, and at which position in it.
+struct Places {
+    Integers sequences; ///< (n)
+    Integers positions; ///< (n), from 0
+};
+
+/// The places of queries, and of the keys that they can attend to.
+struct PlacesOfPairs {
+    Places queries, keys;
+};
+
 /// The parts of a mask. A query can attend to a key if every given part allows it.
 struct MaskParts {
     OptionalMask given = {};                  ///< (n, m), (b, n, m) or (b, h, n, m)
@@ -99,6 +110,8 @@ struct MaskParts {
     std::optional<std::size_t> chunk =
         {};                           ///< keys of the query's own chunk only, of so many positions from the first on
     std::optional<Mask> padding = {}; ///< (b, m): in place of lengths, true where a key is real
+    /// Queries attend to keys of their own sequence, and positions say what is later, in the window and in the chunk.
+    std::optional<PlacesOfPairs> places = {};
 };
 
 /// The parts of a mask joined to one mask.
@@ -113,6 +126,9 @@ struct MaskParts {
 ///               | chunk      | (n, m)        | floor(arange(M) / C) == floor((arange(N)[:, None] + (M - N)) / C) | there are chunks |
 ///               | mask       | ((b,) n, m)   | given_mask & causal & padding[:, None, :] & window & chunk | anything is given: what of it there is |
 ///
+///               With places, `positions`, `key_positions`, `sequences` and `key_sequences` are inputs, unless a scope around has
+///               named them; `same_sequence` is `key_sequences == sequences[:, None]`, and in the other formulas `positions[:, None]`
+///               stands in place of `arange(N)[:, None] + (M - N)`, and `key_positions` in place of `arange(M)`.
 ///               Where first keys are kept, `mask` takes a key that is in the window or among the first ones.
 ///               A mask that is given alone is the input `mask`, unless a scope around has named one; of a causal mask
 ///               alone, `mask` is another name. By length, `causal` is that of causal_by_length(), which leaves no padding
@@ -121,7 +137,8 @@ struct MaskParts {
 /// @throws ShapeError where the given mask is not for n queries, m keys and as many sequences as lengths or padding, or
 ///                    padding is not for m keys
 /// @throws Error      where it is causal by length, or a window is aligned so, and there are no lengths; where there are
-///                    lengths and padding
+///                    lengths and padding; where there are places, and lengths, padding or a batch, or the causal mask
+///                    is another one than Causal::bottom_right
 OptionalMask join_masks(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace = {},
                         std::string_view label = "mask[(b,) n, m]");
 

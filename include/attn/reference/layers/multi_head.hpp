@@ -56,6 +56,8 @@ struct MultiHeadOptions {
     /// its rotation, as in Llama 4.
     std::optional<double> unit_epsilon = {};
     std::optional<QueryTemperature> temperature = {};
+    /// Where tokens stand that do not follow each other, for positions in the heads; which key a query can see is for the mask to say.
+    Shared<PlacesOfPairs> places = {};
 };
 
 /// Refuses what some attention does not compute: queries and keys that are scaled to one, and temperatures.

@@ -85,5 +85,9 @@ Vector alibi_slopes(std::size_t heads);
 /// @see Press, Smith and Lewis 2022, section 3. The paper's queries attend to earlier keys only; here
 ///      later keys get the same bias at the same distance.
 Matrix alibi_bias(std::size_t n, std::size_t m, double slope, const Trace& trace = {});
+/// Of tokens that stand anywhere: -SLOPE * abs(positions[:, None] - key_positions).
+/// @param queries  (n): the position of each query
+/// @param keys     (m): that of each key
+Matrix alibi_bias(const Integers& queries, const Integers& keys, double slope, const Trace& trace = {});
 
 } // namespace attn

@@ -222,6 +222,7 @@ struct RotaryOptions {
     std::size_t first = 0;                    ///< the position of the first token
     std::optional<std::size_t> features = {}; ///< so many of the first features are rotated; all unless given
     RotaryScaling scaling = {};               ///< for texts longer than in training; none unless given
+    std::optional<Integers> positions = {};   ///< (n): where each token stands; one after the other unless given
 };
 
 /// The options as a trace records them: base, layout, first position, and what there is of features and scaling.
@@ -253,11 +254,13 @@ RotaryScaling share_factors(const RotaryScaling& scaling, const Trace& trace);
 ///                 `attention_factor`, that follows `angles`, and the output is `attention_factor * interleave(…)`: so it is
 ///                 with cos and sin multiplied by it. Where only K of D features are rotated, D is K in all of this,
 ///                 `x[..., 0:K:2]` and `x[..., 1:K:2]` are the pairs, and the output is
-///                 `concat(interleave(…), x[..., K:D], axis=-1)`
+///                 `concat(interleave(…), x[..., K:D], axis=-1)`. Where positions are given, the step `positions` of this or a
+///                 scope around stands in place of `arange(N)`.
 /// @return ((b,) n, d)
 /// @throws ShapeError where d is odd, or options.features is, or is more than d, or 0; or a list of factors has another length
-///                    than there are pairs
-/// @throws Error      where a number of the scaling has no meaning, such as a factor of 0, by its name in config.json
+///                    than there are pairs; or positions are given, and not one for each token
+/// @throws Error      where a number of the scaling has no meaning, such as a factor of 0, by its name in config.json; or positions are
+///                    given, and the scaling depends on how long the text is
 /// @see Su et al. 2021, section 3.2.2
 template <Attending T>
 T rotary(const T& x, const RotaryOptions& options = {}, const Trace& trace = {});

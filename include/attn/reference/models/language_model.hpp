@@ -152,4 +152,37 @@ LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageMode
                                          const LanguageModelWeights& weights,
                                          const LanguageModelDescription& description, const Trace& trace = {});
 
+/// What self-attention keeps of tokens of several sequences, in any order, and where each of them stands.
+struct PlacedCache {
+    LanguageModelCache<Matrix> layers = {};
+    Places places = {};
+};
+
+/// The results of language_model() of tokens with places.
+struct PlacedStep {
+    Matrix logits; ///< (n, vocabulary), of the new tokens
+    PlacedCache cache;
+};
+
+/// The same for tokens of several sequences side by side, which stand where `places` says. A token attends to the tokens
+/// of its own sequence, in the cache and among the new ones, that are not later than it: so a server packs what
+/// many users ask into one call.
+/// @param places  of which sequence each token is, and at which position
+/// @param past    of earlier calls; an empty one at the beginning
+/// @param trace   as above, with the inputs `positions`, `key_positions`, `sequences` and `key_sequences`, see join_masks()
+/// @return the logits, each as its sequence alone would have it, and the cache with the new tokens after the old ones
+/// @throws ShapeError where a token has no place, or a position is no row of the table of positions
+/// @throws Error      of an encoder, of a model with has_states(), of one that counts its tokens by their ids, and where
+///                    rotary positions depend on how long a text is
+PlacedStep language_model(const Integers& ids, const Places& places, const PlacedCache& past,
+                          const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                          const Trace& trace = {});
+
+/// The cache of some of its tokens, in the order that is asked for; a token can be asked for twice, for a sequence that
+/// goes on in two ways, with its new sequence written into the places.
+PlacedCache chosen(const PlacedCache& cache, const std::vector<std::size_t>& tokens);
+
+/// Whether a layer carries a state from token to token, in place of keys and values of each: a gated DeltaNet.
+bool has_states(const LanguageModelWeights& weights);
+
 } // namespace attn

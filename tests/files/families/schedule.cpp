@@ -1,0 +1,255 @@
+// The law over time: each token of each sequence gets the same logits in every schedule. Those of all tokens at once are
+// transformers', see tests/families/make.py.
+
+#include "attn/reference/models/schedule.hpp"
+
+#include "attn/core/recorder.hpp"
+#include "attn/files/families/model.hpp"
+#include "attn/files/npz.hpp"
+#include "attn/files/weights/language_model.hpp"
+#include "attn/files/weights/state_dict.hpp"
+#include "attn/formula/verify.hpp"
+
+#include "by_hand.hpp"
+#include "masked.hpp"
+#include "sources.hpp"
+#include "test.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <random>
+
+using namespace attn;
+using namespace attn::files;
+using namespace attn::test;
+
+namespace {
+
+const std::filesystem::path goldens = std::filesystem::path(ATTN_SOURCE_FOLDER) / "tests" / "golden" / "families";
+
+bool depends_on_length(const LanguageModelDescription& description)
+{
+    return std::ranges::any_of(description.layers, [](const BlockDescription& layer) {
+        const RotaryScaling& scaling = layer.attention.rotary.scaling;
+        return std::holds_alternative<DynamicScaling>(scaling) || std::holds_alternative<LongRopeScaling>(scaling);
+    });
+}
+
+/// A decoder, some sequences, and what transformers, or the model whole, gives of each.
+struct Case {
+    std::string name;
+    Model model;
+    std::vector<Integers> sequences;
+    std::vector<Matrix> expected;
+
+    std::vector<std::size_t> lengths() const
+    {
+        std::vector<std::size_t> all;
+        for (const Integers& sequence : sequences)
+            all.push_back(sequence.size());
+        return all;
+    }
+};
+
+std::vector<Case> decoders()
+{
+    std::vector<Case> all;
+    for (const auto& entry : std::filesystem::directory_iterator(goldens)) {
+        const NamedArrays expected = read_npz(entry.path() / "expected.npz");
+        if (!expected.contains("ids") || !expected.contains("logits"))
+            continue;
+        Case decoder{entry.path().filename().string(), read_model(entry.path(), read_weights(entry.path())), {}, {}};
+        if (!decoder.model.description.is_causal || decoder.model.description.padding_id)
+            continue;
+        const auto add = [&](Integers ids, Matrix logits) {
+            decoder.sequences.push_back(std::move(ids));
+            decoder.expected.push_back(std::move(logits));
+        };
+        const auto ids = from_array<Integers>(expected.at("ids"));
+        add(ids, from_array<Matrix>(expected.at("logits")));
+        const auto lengths = from_array<Integers>(expected.at("batch_lengths"));
+        const auto batch = from_array<IntegerMatrix>(expected.at("batch_ids"));
+        const auto logits = from_array<Tensor3>(expected.at("batch_logits"));
+        for (std::size_t b = 0; b < lengths.size(); ++b) {
+            const auto length = static_cast<std::size_t>(lengths(b));
+            add(xt::view(batch, b, xt::range(std::size_t{0}, length)),
+                xt::view(logits, b, xt::range(std::size_t{0}, length), xt::all()));
+        }
+        // The first of them again, with another end.
+        Integers other = ids;
+        for (std::size_t i = ids.size() / 2; i < ids.size(); ++i)
+            other(i) = ids(ids.size() - 1 - i);
+        add(other, language_model(other, decoder.model.weights, decoder.model.description));
+        all.push_back(std::move(decoder));
+    }
+    REQUIRE(all.size() >= 25);
+    return all;
+}
+
+/// Compared as far as the schedule gave tokens.
+void check_law(const Case& decoder, const Schedule& schedule, const std::vector<std::size_t>& given)
+{
+    const auto found = run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        CAPTURE(i);
+        REQUIRE(found[i].shape(0) == given[i]);
+        if (given[i] == 0)
+            continue;
+        const Matrix expected = xt::view(decoder.expected[i], xt::range(std::size_t{0}, given[i]), xt::all());
+        CHECK(close(found[i], expected));
+    }
+}
+
+/// Any calls: of any sequences, uneven, with tokens that are taken back, requests that begin again, and one that goes on from
+/// what another has.
+struct Drawn {
+    Schedule schedule;
+    std::vector<std::size_t> given;
+};
+
+Drawn drawn(const Case& decoder, std::uint64_t seed)
+{
+    std::mt19937_64 engine(seed);
+    const auto draw = [&](std::size_t below) { return static_cast<std::size_t>(engine() % below); };
+    const bool has_states_of = has_states(decoder.model.weights);
+    const std::vector<std::size_t> lengths = decoder.lengths();
+    const std::size_t last = lengths.size() - 1, shared = lengths[0] / 2; // the last begins as the first does
+    Drawn all{{}, std::vector<std::size_t>(lengths.size(), 0)};
+    for (int i = 0; i < 12; ++i) {
+        std::vector<Segment> call;
+        const std::vector<std::size_t> before = all.given;
+        for (std::size_t sequence = 0; sequence < lengths.size(); ++sequence) {
+            if (draw(3) == 0)
+                continue;
+            Segment segment{sequence, before[sequence], 0};
+            if (sequence == last && before[0] > 0 && draw(2) == 0) {
+                segment.after = 0;
+                segment.begin = has_states_of ? before[0] : std::min(shared, 1 + draw(before[0]));
+                if (segment.begin > shared)
+                    continue;
+            } else if (before[sequence] == lengths[sequence] || draw(4) == 0) {
+                segment.begin = has_states_of ? 0 : draw(before[sequence] + 1);
+            }
+            if (segment.begin == lengths[sequence])
+                continue;
+            segment.end = segment.begin + 1 + draw(lengths[sequence] - segment.begin);
+            all.given[sequence] = segment.end;
+            call.push_back(segment);
+        }
+        if (!call.empty())
+            all.schedule.calls.push_back(std::move(call));
+    }
+    return all;
+}
+
+} // namespace
+
+TEST_CASE("every family with a cache gives each token what transformers gives, in every schedule",
+          "[families][schedule]")
+{
+    for (const Case& decoder : decoders()) {
+        CAPTURE(decoder.name);
+        const std::vector<std::size_t> lengths = decoder.lengths();
+        if (depends_on_length(decoder.model.description)) { // which has no law
+            CHECK_THROWS_WITH(
+                run_schedule(decoder.sequences, packed(lengths), decoder.model.weights, decoder.model.description),
+                ContainsSubstring("depends on how long a text is"));
+            continue;
+        }
+        for (const char* name :
+             {"at-once", "packed", "steps:1", "steps:4", "chunks:2", "chunks:5", "chunks:16", "joined:3"}) {
+            CAPTURE(name);
+            check_law(decoder, schedule_called(name, lengths), lengths);
+        }
+        for (std::uint64_t seed = 0; seed < 4; ++seed) {
+            CAPTURE(seed);
+            const auto [schedule, given] = drawn(decoder, seed);
+            check_law(decoder, schedule, given);
+        }
+    }
+}
+
+TEST_CASE("a ring of a window's width forgets nothing that is attended to", "[families][schedule]")
+{
+    std::size_t rings = 0;
+    for (const Case& decoder : decoders()) {
+        CAPTURE(decoder.name);
+        std::size_t widest = 0;
+        for (const BlockDescription& layer : decoder.model.description.layers)
+            widest = std::max(widest, layer.window.value_or(1000));
+        Schedule schedule = step_by_step(decoder.lengths(), 2);
+        schedule.ring = widest;
+        if (depends_on_length(decoder.model.description) || has_states(decoder.model.weights))
+            continue;
+        if (widest == 1000) {
+            schedule.ring = 3;
+            CHECK_THROWS_WITH(
+                run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description),
+                ContainsSubstring("forgets what a layer attends to"));
+            continue;
+        }
+        check_law(decoder, schedule, decoder.lengths());
+        ++rings;
+    }
+    CHECK(rings >= 1);
+}
+
+TEST_CASE("a cache in another order, as pages have it, gives the same logits", "[families][schedule]")
+{
+    for (const Case& decoder : decoders()) {
+        CAPTURE(decoder.name);
+        const auto& [name, model, sequences, expected] = decoder;
+        if (depends_on_length(model.description) || has_states(model.weights))
+            continue;
+        const Integers &ids = sequences[0], zeros = Integers(Integers::shape_type{1}, 0);
+        PlacedCache cache;
+        std::mt19937_64 engine(5);
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            const Integers here = Integers(Integers::shape_type{1}, static_cast<std::int64_t>(i));
+            auto step = language_model(Integers(Integers::shape_type{1}, ids(i)), {zeros, here}, cache, model.weights,
+                                       model.description);
+            CHECK(close(step.logits, Matrix(xt::view(expected[0], xt::range(i, i + 1), xt::all()))));
+            std::vector<std::size_t> order(i + 1);
+            std::iota(order.begin(), order.end(), std::size_t{0});
+            std::ranges::shuffle(order, engine);
+            cache = chosen(step.cache, order);
+        }
+    }
+}
+
+TEST_CASE("every step of a schedule follows from its formula", "[families][schedule]")
+{
+    for (const Case& decoder : decoders()) {
+        CAPTURE(decoder.name);
+        if (depends_on_length(decoder.model.description))
+            continue;
+        Recorder recorder;
+        const auto [schedule, given] = drawn(decoder, 1);
+        const auto found = run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description,
+                                        Trace(recorder));
+        CHECK(formula::verify(recorder.recording()).passed());
+        const auto silent = run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description);
+        for (std::size_t i = 0; i < found.size(); ++i)
+            CHECK(same_bits(found[i], silent[i]));
+    }
+}
+
+TEST_CASE("what no schedule means is refused", "[schedule]")
+{
+    const Case decoder = decoders().front();
+    const auto refused = [&](const Schedule& schedule, const char* why) {
+        CHECK_THROWS_WITH(run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description),
+                          ContainsSubstring(why));
+    };
+    refused({{{{0, 2, 3}}}}, "the cache has 0 of these");
+    refused({{{{9, 0, 1}}}}, "there are");
+    refused({{{{0, 0, 1, 9}}}}, "there are");
+    refused({{{{0, 1, 1}}}}, "a segment at least one");
+    refused({{{{0, 0, 1000}}}}, "a segment at least one");
+    refused({{{{0, 0, 1}, {0, 1, 2}}}}, "twice in one call");
+    for (const char* name : {"", "steps", "chunks:", "chunks:x", "chunks:3 ", "packed:1", "chunks:-1", "pages:4"})
+        CHECK_THROWS_WITH(schedule_called(name, {3}), ContainsSubstring("steps:N"));
+    CHECK_THROWS_WITH(schedule_called("chunks:0", {3}), ContainsSubstring("expected 1 or more"));
+    CHECK_THROWS_WITH(schedule_called("steps:0", {3}), ContainsSubstring("expected 1 or more"));
+}
