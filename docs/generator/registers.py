@@ -33,6 +33,19 @@ def pitfalls(site):
     )
 
 
+def calls(site):
+    """A section for each mistake with a cache: in which schedules it shows, as attn.calls_table computed it, and what has the same pattern."""
+    sections = []
+    for name, kind, wrong, others, sentence, why, link in rows(site, "calls_table")[1:]:
+        same = ", ".join(rf'\ref calls_{other} "{other}"' for other in others.split("; ") if other)
+        sections.append(
+            f"### {name} {{#calls_{name}}}\n\n{markdown(sentence)} {markdown(why)}\n\n"
+            f"| | |\n|---|---|\n| made in | a decoder: {kind} |\n| wrong in | {wrong.replace('; ', ', ')} |\n"
+            f"| has the pattern of | {same or 'no other'} |\n| seen | [{link.removeprefix('https://github.com/')}]({link}) |\n"
+        )
+    return "\n".join(sections)
+
+
 def pitfall_formulas(site):
     """How the formulas of mistakes are written: a section of what is written for those who add one."""
     readme = read_text(site.root / "src" / "mistakes" / "list" / "README.md", "the repository")

@@ -70,13 +70,14 @@ class Site:
             "numpy": self.harness,
             "library": self.table_of_groups,
             "pitfalls": lambda *_: registers.pitfalls(self),
+            "calls": lambda *_: registers.calls(self),
             "pitfall_formulas": lambda *_: registers.pitfall_formulas(self),
             "syllabus": lambda *_: registers.syllabus(self),
             "questions": lambda *_: registers.questions(self),
             "vectors": lambda _page, what: self.vectors().text(self, what),
             "speed_table": lambda _page, name: self.html(speed.table(self.speeds(), name)),
         }  # fmt: skip
-        self.stand_alone = {"end", "numpy", "program", "result", "appendix", "solution", "parts", "hours", "weekend", "library", "pitfalls", "pitfall_formulas", "syllabus", "questions"}
+        self.stand_alone = {"end", "numpy", "program", "result", "appendix", "solution", "parts", "hours", "weekend", "library", "pitfalls", "calls", "pitfall_formulas", "syllabus", "questions"}
 
     # ------------------------------------------------------------------------------------------ numbers of a run
 

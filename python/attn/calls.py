@@ -34,7 +34,7 @@ def check_calls(model: Any, *, vocabulary: int | None = None, max_tokens: int | 
 
     model       a Calls of your own, or a model of transformers as it is
     vocabulary  ids are below it; that of the config for a model
-    max_tokens  of the longest sequence: 36 unless given, or as many as the config allows; 12 or more
+    max_tokens  of the longest sequence: 37 unless given, or as many as the config allows; 12 or more
     window      keys that a query sees, where there is a sliding window; that of the config for a model
     kind        what it is, which leaves fewer mistakes: "rotary", "learned", "alibi", "recurrent", "pages", "scales"
     cache       of a model: "dynamic" or "static"
@@ -48,14 +48,14 @@ def check_calls(model: Any, *, vocabulary: int | None = None, max_tokens: int | 
     vocabulary, window = vocabulary or known.get("vocabulary"), known.get("window", 0) if window is None else window
     if not vocabulary:
         raise Error("vocabulary is needed: how many ids the model has")
-    tokens = max_tokens or min(36 if not window else max(36, 2 * window + 5), known.get("max_tokens", 1 << 30))
+    tokens = max_tokens or min(37 if not window else max(37, 2 * window + 5), known.get("max_tokens", 1 << 30))
     if tokens < 12:
         raise Error(f"max_tokens is {tokens}, expected 12 or more")
     if kind is not None and not any(kind_of(name, kind) for name in KINDS):
         raise Error(f"kind is {kind!r}, expected one of {', '.join(KINDS)}, pages")
     notes = []
     if not max_tokens and tokens > 1000:
-        tokens = 36
+        tokens = 37
         notes.append(f"past the window of {window} keys: {2 * window + 5} tokens would be needed, say max_tokens={2 * window + 5}")
     return Check(adapter, tokens, vocabulary, window, kind or known.get("kind"), like, tolerance, seed, notes).report()
 
@@ -96,8 +96,8 @@ class Check:
         runner = self.runner
         if self.begin():
             self.run_all()
-            least = min((one.least for one in self.outcomes), default=1.0)
-            if runner.eps == EPSILONS["float64"] and runner.tolerance is None and least <= ROUNDED * EPSILONS["float32"]:
+            small, compared = (sum(getattr(one, name) for one in self.outcomes) for name in ("small", "compared"))
+            if runner.eps == EPSILONS["float64"] and runner.tolerance is None and small > compared / 5:
                 runner.eps = EPSILONS["float32"]  # some of it is computed in float32, whatever the type of its result
                 self.run_all()
         wrong = [one for one in self.outcomes if one.is_wrong]
@@ -189,12 +189,15 @@ class Check:
 
     def named(self) -> list[Mistake]:
         """Mistakes that have this pattern in the schedules that could be run."""
-        whole = [one for one in self.outcomes if not one.failure]
-        if not any(one.is_wrong for one in whole):
-            return []
-        pattern = Pattern(self.runner, whole)
+        run = [one for one in self.outcomes if not one.failure]
+        alone = [one for one in run if one.schedule.name != "packed"]  # what packs sequences has no state, and mistakes of its own
+        patterns = {is_packed: Pattern(self.runner, some) if any(one.is_wrong for one in some) else None for is_packed, some in ((True, run), (False, alone))}
         for layers in (2, 1, 3):  # a mistake in one layer alone shows elsewhere, and so does a window in three
-            found = [mistake for mistake in MISTAKES if any(pattern.is_that_of(self.made(mistake, kind, layers)) for kind in self.kinds(mistake))]
+            found = []
+            for mistake in MISTAKES:
+                pattern = patterns[mistake.is_packed]
+                if pattern and any(pattern.is_that_of(self.made(mistake, kind, layers)) for kind in self.kinds(mistake)):
+                    found.append(mistake)
             if found:
                 return found
         return []

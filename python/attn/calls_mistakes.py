@@ -39,10 +39,17 @@ class Mistake:
     def link(self) -> str:
         return "https://github.com/" + self.seen
 
+    @property
+    def is_packed(self) -> bool:
+        """It is about sequences in one row."""
+        return bool({"of_document", "packed_places", "resets"} & set(self.overrides))
+
     def made(self, **options: Any) -> Decoder:
         decoder = Decoder(**options)
         for name, answer in self.overrides.items():
             setattr(decoder, name, partial(answer, decoder, getattr(decoder, name)))
+        if not self.is_packed and decoder.packed is not None:
+            decoder.packed = Decoder(**options).packed  # type: ignore[method-assign]
         return decoder
 
 
@@ -263,11 +270,11 @@ def window_of_rows(decoder: Decoder, right: Any, state: State, queries: Array, k
 
 # Pages.
 
-def one_page_more(decoder: Decoder, right: Any, count: int) -> int:
-    return count + decoder.page * (count > 0 and count % decoder.page == 0)
+def one_page_more(decoder: Decoder, right: Any, count: int, new: int) -> int:
+    return count + decoder.page * (new == 1 and count % decoder.page == 0)
 
 
-def whole_pages(decoder: Decoder, right: Any, count: int) -> int:
+def whole_pages(decoder: Decoder, right: Any, count: int, new: int) -> int:
     return -(-count // decoder.page) * decoder.page
 
 

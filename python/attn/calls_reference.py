@@ -33,7 +33,9 @@ class State:
 
 
 class Decoder(Calls):
-    """positions  "rotary", "learned" or "alibi"
+    """A decoder whose state is one of several kinds.
+
+    positions  "rotary", "learned" or "alibi"
     window     keys that a query sees, itself among them; the cache is a ring of so many slots; 0 for all
     kept       first tokens that a window keeps in sight
     page       tokens in a page of the pool where keys and values are; 0 for one block of memory per row
@@ -173,8 +175,6 @@ class Decoder(Calls):
 
     def read(self, state: State, layer: int) -> dict[str, Array]:
         """What a layer has stored: keys and values (b, m, h, d), their order and positions (b, m)."""
-        if self.page:
-            return self.read_pages(state, layer)
         stored = dict(state.layers[layer])
         if self.scaled:
             stored.update(zip(("keys", "values"), self.unscaled(stored["keys"], stored["values"], stored["scales"])))
@@ -204,18 +204,21 @@ class Decoder(Calls):
         """Of what is stored, what the queries of a call can see: all, since a ring is written after they have."""
         return past
 
-    def read_pages(self, state: State, layer: int) -> dict[str, Array]:
-        lengths = [self.tokens_to_read(int(count)) for count in state.count]
+    def read_pages(self, state: State, layer: int, new: dict[str, Array]) -> dict[str, Array]:
+        """All that is in a row's pages, which have the new tokens by then."""
+        counts = state.count + (new["order"] >= 0).sum(1)
+        lengths = [self.tokens_to_read(int(count), new["order"].shape[1]) for count in counts]
         keys = np.zeros((2, len(lengths), max(lengths, default=0), self.heads, self.d))
         order = np.full(keys.shape[1:3], -1)
         for row, length in enumerate(lengths):
             pages = self.table(state, row)[:-(-length // self.page)] if length else []
             block = self.pool[layer][:, pages].reshape(2, -1, self.heads, self.d)[:, :length]
             keys[:, row, :block.shape[1]] = block
-            order[row, :block.shape[1]] = np.minimum(np.arange(block.shape[1]), max(int(state.count[row]) - 1, 0))
+            order[row, :block.shape[1]] = np.minimum(np.arange(block.shape[1]), max(int(counts[row]) - 1, 0))
         return {"keys": keys[0], "values": keys[1], "order": order, "places": np.maximum(order, 0)}
 
-    def tokens_to_read(self, count: int) -> int:
+    def tokens_to_read(self, count: int, new: int) -> int:
+        """count: of a row, those of this call among them; new: columns of this call"""
         return count
 
     def table(self, state: State, row: int) -> list[int]:
@@ -263,16 +266,19 @@ class Decoder(Calls):
         queries, keys, values = (self.split(x @ weights[name]) for name in "qkv")
         queries, keys = self.rotated(queries, self.query_places(places, state)), self.stored_keys(keys, places)
         scales = np.stack([abs(array).max((2, 3)) if self.scaled else np.ones(order.shape) for array in (keys, values)], -1)
-        past = self.past_of_call(state, self.read(state, layer), order)
-        all_keys, all_values = (np.concatenate([past[name], array], 1) for name, array in (("keys", keys), ("values", values)))
-        key_order, key_places = np.concatenate([past["order"], order], 1), np.concatenate([past["places"], places], 1)
-        allowed = self.allowed(state, order, key_order)
+        new = {"keys": keys / scales[..., 0, None, None], "values": values / scales[..., 1, None, None], "scales": scales, "order": order, "places": places}
+        if self.page:
+            self.store(state, layer, new)
+            seen = self.read_pages(state, layer, new)
+        else:
+            past = self.past_of_call(state, self.read(state, layer), order)
+            seen = {name: np.concatenate([past[name], array], 1) for name, array in {**new, "keys": keys, "values": values}.items() if name != "scales"}
+            self.store(state, layer, new)
+        allowed = self.allowed(state, order, seen["order"])
         if documents is not None:
-            allowed = allowed & np.concatenate([np.ones((1, order.shape[1], past["order"].shape[1]), bool), self.of_document(documents)], 2)
-        scores = self.scores(queries, all_keys) + (self.bias(state, places, key_places) if self.positions == "alibi" else 0)
-        keys, values = keys / scales[..., 0, None, None], values / scales[..., 1, None, None]
-        self.store(state, layer, {"keys": keys, "values": values, "scales": scales, "order": order, "places": places})
-        return self.joined(softmax(np.where(allowed[:, None], scores, -np.inf)), all_values)
+            allowed = allowed & np.concatenate([np.ones((1, order.shape[1], allowed.shape[2] - order.shape[1]), bool), self.of_document(documents)], 2)
+        scores = self.scores(queries, seen["keys"]) + (self.bias(state, places, seen["places"]) if self.positions == "alibi" else 0)
+        return self.joined(softmax(np.where(allowed[:, None], scores, -np.inf)), seen["values"])
 
     def recur(self, state: State, layer: int, x: Array, order: Array, places: Array, documents: Array | None) -> Array:
         """total = decay total + key value; a result is query total, of the inputs after a convolution over three tokens."""
