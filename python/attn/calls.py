@@ -123,9 +123,9 @@ class Check:
         """The whole sequences: asked twice, and whether anything could be seen. False where nothing can be compared."""
         runner = self.runner
         try:
+            before, after, failure = runner.asked_again()
             first = runner.reference(A)
             runner.reference(B)
-            before, after, failure = runner.asked_again()
         except NotImplementedError as error:
             raise Error(f"the whole sequence in one call is not implemented{': ' * bool(str(error))}{error}: what should the others be compared with?") from None
         except Error as error:
@@ -245,7 +245,6 @@ class Remembered(Runner):
     def marks_again(self) -> dict[tuple[int, int], str]:
         """Marks of the first sequence, asked for at once before and after another one."""
         if self.again is None:
-            self.reference(A)
             self.again = again_cells(self, *self.asked_again()[:2])
         return self.again
 

@@ -85,5 +85,8 @@ class ModelCalls(Calls):
         cache, batch, columns = state
         if not getattr(cache, "is_croppable", True) or not hasattr(cache, "crop"):
             raise NotImplementedError(f"this {type(cache).__name__} can't be cropped")
-        cache.crop(length - columns)
+        try:
+            cache.crop(length - columns)
+        except RuntimeError as error:  # such as of a window that has moved on
+            raise NotImplementedError(str(error)) from None
         return cache, batch, length

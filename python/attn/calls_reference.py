@@ -58,7 +58,7 @@ class Decoder(Calls):
         self.free = 0
         if cross or kept:
             self.packed = None  # type: ignore[assignment]
-        else:
+        if not cross:
             self.start = lambda batch: Decoder.start(self, batch)  # type: ignore[method-assign]  # takes no source
         if page or mixer == "recurrent":
             self.join = None  # type: ignore[assignment]

@@ -360,11 +360,15 @@ class Runner:
         return array.astype(np.float64)
 
     def asked_again(self) -> tuple[Array, Array, str]:
-        """The first sequence in one call, before and after another one was given; and why it fails, if it does."""
+        """The first sequence in one call with a state, as the first request of all, and after others, where it is furthest off; and why
+        that fails, if it does."""
         first = self.ask_with_state(A)
+        if "whole" not in self.can:
+            self.at_once[A] = first
         try:
             self.ask_with_state(B)
-            return first, self.ask_with_state(A), ""
+            later = [self.ask_with_state(A), self.ask_with_state(A)]
+            return first, max(later, key=lambda one: float(differences(one, first).max())), ""
         except Exception as error:
             return first, np.full(first.shape, np.nan), f"{type(error).__name__}: {error}"
 
