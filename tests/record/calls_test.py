@@ -471,7 +471,7 @@ class ByPyTorch(unittest.TestCase):
             return torch.nn.functional.rms_norm(x, (8,), eps=1e-5)
 
         def rotated(x):
-            angles = torch.arange(12)[:, None] * 10.0 ** -torch.arange(2)
+            angles = torch.arange(12)[:, None] * 10.0 ** -torch.arange(2).double()
             turned = torch.view_as_complex(torch.stack([x[..., :2], x[..., 2:]], -1).contiguous()) * torch.polar(torch.ones_like(angles), angles)
             return torch.cat([turned.real, turned.imag], -1)
 
