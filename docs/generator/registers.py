@@ -31,6 +31,20 @@ def pitfalls(site):
     )
 
 
+def calls(site):
+    """A section for each mistake with a cache: in which schedules it shows, as attn.calls_table computed it, and what has the same pattern."""
+    page = site.page_called("calls")
+    sections = []
+    for name, kind, wrong, others, sentence, why, link in rows(site, "calls_table")[1:]:
+        same = ", ".join(site.writer.link(other, page, f"calls_{other}") for other in others.split("; ") if other)
+        table = [
+            ("made in", f"a decoder: {kind}"), ("wrong in", wrong.replace("; ", ", ")), ("has the pattern of", same or "no other"),
+            ("seen", f"[{link.removeprefix('https://github.com/')}]({link})"),
+        ]  # fmt: skip
+        sections.append(f"### {name} {site.writer.anchor(f'calls_{name}')}\n\n{markdown(sentence)} {markdown(why)}\n\n{site.writer.table(('', ''), table, 'mistake')}\n")
+    return "\n".join(sections)
+
+
 def pitfall_formulas(site):
     """How the formulas of mistakes are written: a section of what is written for those who add one."""
     readme = read_text(site.root / "src" / "mistakes" / "list" / "README.md", "the repository")

@@ -79,13 +79,14 @@ class Site:
             "on_site": lambda _page, text: text if self.writer.computes else "",
             "library": self.table_of_groups,
             "pitfalls": lambda *_: registers.pitfalls(self),
+            "calls": lambda *_: registers.calls(self),
             "pitfall_formulas": lambda *_: registers.pitfall_formulas(self),
             "syllabus": lambda *_: registers.syllabus(self),
             "questions": lambda *_: registers.questions(self),
             "vectors": lambda _page, what: self.vectors().text(self, what),
             "speed_table": lambda _page, name: self.writer.table(*speed.table(self.speeds(), name), "speed"),
         }  # fmt: skip
-        self.stand_alone = {"end", "numpy", "solution", "parts", "hours", "weekend", "library", "pitfalls", "pitfall_formulas", "syllabus", "questions"}
+        self.stand_alone = {"end", "numpy", "solution", "parts", "hours", "weekend", "library", "pitfalls", "calls", "pitfall_formulas", "syllabus", "questions"}
 
         self.write_as(Doxygen(self))
 

@@ -18,6 +18,8 @@ Tensors of PyTorch, JAX and TensorFlow are taken where NumPy's arrays are; none 
 
 from attn_record import to as record
 
+from .calls import CallsReport, check_calls
+from .calls_schedules import Call, Calls, Row, Schedule
 from .checking import check
 from .comparison import Comparison, Growth, Pair, Side, compare
 from .exercises import exercise
@@ -26,5 +28,5 @@ from .program import Error
 from .report import Mistake, Place, Report, Window
 from .trace import Page, Picture, Step, Trace, Verified, load, pitfalls, run
 
-__all__ = ["Comparison", "Error", "Growth", "Mistake", "Page", "Pair", "Picture", "Place", "Report", "Side", "Step", "Trace", "Verified", "Window",
-           "check", "check_function", "compare", "exercise", "load", "pitfalls", "record", "run"]
+__all__ = ["Call", "Calls", "CallsReport", "Comparison", "Error", "Growth", "Mistake", "Page", "Pair", "Picture", "Place", "Report", "Row", "Schedule", "Side",
+           "Step", "Trace", "Verified", "Window", "check", "check_calls", "check_function", "compare", "exercise", "load", "pitfalls", "record", "run"]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .calls import CallsReport, check_calls
 from .functions import check_function
 from .report import Report
 from .trace import Trace
@@ -33,7 +34,16 @@ def assert_attends(function: Callable[..., Any], **options: Any) -> None:
     expect(check_function(function, "attention", **options))
 
 
-def expect(report: Report) -> None:
+def assert_calls(model: Any, **options: Any) -> None:
+    """Fails where a token's result depends on how the tokens are given over calls.
+
+    model, options  as check_calls() takes them: vocabulary=64, window=16
+    """
+    __tracebackhide__ = True
+    expect(check_calls(model, **options))
+
+
+def expect(report: Report | CallsReport) -> None:
     __tracebackhide__ = True
     if report.ok:
         return

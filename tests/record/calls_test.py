@@ -1,0 +1,501 @@
+#!/usr/bin/env python3
+"""Does attn.check_calls() accept right caches, find each mistake with a cache, and name it or say which it can't tell apart?"""
+
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+from recorded import ROOT, np
+
+import attn
+from attn.calls_mistakes import KINDS, MISTAKES
+from attn.calls_reference import Decoder, norm, softmax
+from attn.calls_schedules import Schedule, schedules
+from attn.calls_table import HEADER, rows
+from attn.testing import assert_calls
+
+TABLE = [line.split("\t") for line in (ROOT / "docs" / "calls_table.tsv").read_text(encoding="utf-8").splitlines()]
+SAME_PATTERN = {row[0]: set(row[3].split("; ")) for row in TABLE[1:]}  # what no schedule tells apart
+
+
+def checked(adapter, **options):
+    return attn.check_calls(adapter, **{"vocabulary": 64, **options})
+
+
+def names(report):
+    return {mistake.id for mistake in report.mistakes}
+
+
+def may_be(mistake):
+    """In either direction: an adapter that can do less tells less apart."""
+    return {mistake} | SAME_PATTERN[mistake] | {other for other, same in SAME_PATTERN.items() if mistake in same}
+
+
+class RightOnes(unittest.TestCase):
+    def test_each_kind_of_decoder_keeps_the_law(self):
+        for kind, options in KINDS.items():
+            report = checked(Decoder(seed=5, layers=3, **options), window=options.get("window"))
+            self.assertEqual(report.verdict, "the same", f"{kind}: {report}")
+            self.assertIn("one by one", report.pattern)
+
+    def test_a_schedule_is_data(self):
+        for schedule in schedules(37, 8):
+            self.assertEqual(Schedule.of(json.loads(json.dumps(schedule.json()))), schedule)
+
+    def test_what_an_adapter_cannot_do_is_left_out_and_said(self):
+        class Steps(attn.Calls):
+            def __init__(self):
+                self.model = Decoder()
+
+            def start(self, batch):
+                if batch > 1:
+                    raise NotImplementedError("one row at a time")
+                return self.model.start(batch)
+
+            def step(self, ids, state):
+                return self.model.step(ids, state)
+
+        report = checked(Steps())
+        self.assertEqual(report.verdict, "the same", report)
+        self.assertEqual(report.left_out["batch"], "one row at a time")
+        self.assertIn("mask", report.left_out["padded left"])
+        self.assertIn("reorder", report.left_out["reordered"])
+
+    def test_the_last_token_s_logits_alone_can_be_compared(self):
+        class Last(attn.Calls):
+            def __init__(self, model):
+                self.model = model
+
+            def start(self, batch):
+                return self.model.start(batch)
+
+            def step(self, ids, state):
+                logits, state = self.model.step(ids, state)
+                return logits[:, -1], state
+
+        self.assertEqual(checked(Last(Decoder())).verdict, "the same")
+        report = checked(Last(mistake_called("positions_restart").made()))
+        self.assertEqual(report.verdict, "different")
+        self.assertIn("positions_restart", names(report))
+
+    def test_a_cache_of_fewer_bits_needs_a_tolerance(self):
+        class Rounded(Decoder):
+            def store(self, state, layer, new):
+                super().store(state, layer, {**new, "keys": new["keys"].astype(np.float16).astype(float)})
+
+        self.assertNotEqual(checked(Rounded()).verdict, "the same")
+        self.assertEqual(checked(Rounded(), tolerance=0.01).verdict, "the same")
+
+
+def mistake_called(name):
+    return next(mistake for mistake in MISTAKES if mistake.id == name)
+
+
+class Mistakes(unittest.TestCase):
+    def test_the_table_on_the_site_is_what_a_run_gives(self):
+        """Each mistake is found, its name is among those that are said, and what has the same pattern is in the table."""
+        self.assertGreaterEqual(len(MISTAKES), 25)
+        found = [HEADER, *rows()]
+        self.assertEqual(len(found), len(TABLE))
+        for row, expected in zip(found, TABLE):
+            with self.subTest(mistake=row[0]):
+                self.assertEqual(list(row), expected)
+                self.assertNotEqual(row[2], "")
+                self.assertNotIn("not named", row[3])
+
+    def test_what_it_is_tells_more_apart(self):
+        report = checked(mistake_called("state_not_carried").made(mixer="recurrent"), kind="recurrent")
+        self.assertEqual(names(report), {"state_not_carried"}, report)
+
+    def test_a_name_needs_the_same_pattern(self):
+        class Forgets(Decoder):
+            """Its 20th token is never seen again, which no mistake of the list does."""
+
+            def allowed(self, state, queries, keys):
+                return super().allowed(state, queries, keys) & ((keys != 20) | (keys == queries[:, -1:]) | (state.calls == 0))[:, None, :]
+
+        report = checked(Forgets())
+        self.assertEqual(report.verdict, "different")
+        self.assertEqual(names(report), set(), report)
+
+
+class Reports(unittest.TestCase):
+    """Public reports of wrong caches, as adapters: the right program is accepted, and the wrong one named."""
+
+    def expect(self, right, wrong, mistake, first, others=(), **options):
+        self.assertEqual(checked(right, **options).verdict, "the same", checked(right, **options))
+        report = checked(wrong, **options)
+        self.assertEqual(report.verdict, "different")
+        self.assertIn(mistake, names(report), report)
+        self.assertLessEqual(names(report), may_be(mistake) | set(others), report)
+        self.assertEqual(report.first_wrong.schedule, first)
+
+    def test_a_prompt_with_a_cache_is_not_causal(self):
+        self.expect(Gpt(), Gpt(mask=lambda n, m: np.ones((n, m), bool)), "mask_skipped_with_cache", "whole")
+
+    def test_a_chunk_is_masked_from_the_top_left(self):
+        self.expect(Gpt(), Gpt(mask=lambda n, m: np.tril(np.ones((n, m), bool)) if n > 1 else np.ones((1, m), bool)), "chunk_masked_top_left", "chunks of 2")
+
+    def test_the_offset_jumps_after_the_prompt(self):
+        self.expect(Gpt(), Gpt(offset=lambda past, n, prompt: past + prompt), "positions_jump", "two calls")
+
+    def test_padding_counts_as_positions(self):
+        self.expect(Gpt(), Gpt(counts_padding=True), "padding_counted", "padded left")
+
+    def test_beams_take_each_other_s_cache(self):
+        self.expect(Gpt(), Gpt(reorders=False), "not_reordered", "reordered")
+
+    def test_a_bias_of_one_step(self):
+        self.expect(Falcon(False), Falcon(True), "alibi_of_one_step", "two calls", {"positions_restart", "positions_counted_twice"}, kind="alibi")
+
+    def test_a_page_too_many(self):
+        for page in (4, 16):
+            self.expect(Paged(page, False), Paged(page, True), "page_too_many", "step by step")
+
+    def test_packed_sequences_see_each_other(self):
+        self.expect(Gpt(), Gpt(sees_documents=True), "packed_seen", "packed")
+
+
+class Gpt(attn.Calls):
+    """Learned positions, and a mask that generate() would give."""
+
+    def __init__(self, mask=None, offset=lambda past, n, prompt: past, counts_padding=False, reorders=True, sees_documents=False):
+        random = np.random.default_rng(8)
+        self.mask = mask or (lambda n, m: np.tril(np.ones((n, m), bool), m - n))
+        self.offset, self.counts_padding, self.reorders, self.sees_documents = offset, counts_padding, reorders, sees_documents
+        self.tokens, self.places, self.head = (random.standard_normal(shape) for shape in ((64, 16), (200, 16), (16, 64)))
+        self.layers = [{name: random.standard_normal((16, 16)) / 4 for name in "qkvo"} for _ in range(2)]
+
+    def start(self, batch):
+        return {"cache": [None, None], "past": 0, "prompt": 0}
+
+    def whole(self, ids):
+        n = ids.shape[1]
+        return self.forward(ids, np.arange(n)[None], [None, None], lambda n, m: np.tril(np.ones((n, n), bool)))[0]
+
+    def step(self, ids, state, mask=None, positions=None):
+        n, past = ids.shape[1], state["past"]
+        if positions is None or self.counts_padding:
+            positions = self.offset(past, n, state["prompt"]) + np.arange(n)[None]
+        hidden = (lambda n, m: self.mask(n, m)) if mask is None else (lambda n, m: self.mask(n, m) & np.asarray(mask, bool)[:, None, None, :])
+        logits, cache = self.forward(ids, positions, state["cache"], hidden)
+        return logits, {"cache": cache, "past": past + n, "prompt": state["prompt"] or n}
+
+    def packed(self, ids, documents, positions):
+        one = documents[:, None, :, None] == documents[:, None, None, :]
+        return self.forward(ids, positions, [None, None], lambda n, m: np.tril(np.ones((n, m), bool)) & (one | self.sees_documents))[0]
+
+    def reorder(self, state, rows):
+        if len(rows) == len(state["cache"][0][0]) and not self.reorders:
+            return state
+        return {**state, "cache": [(k[rows], v[rows]) for k, v in state["cache"]]}
+
+    def forward(self, ids, positions, cache, mask):
+        x, new = self.tokens[ids] + self.places[positions], []
+        for weights, past in zip(self.layers, cache):
+            q, k, v = (self.heads(norm(x) @ weights[name]) for name in "qkv")
+            if past is not None:
+                k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
+            scores = q @ np.swapaxes(k, 2, 3) / np.sqrt(8)
+            y = softmax(np.where(mask(q.shape[2], k.shape[2]), scores, -1e9)) @ v
+            x = x + y.transpose(0, 2, 1, 3).reshape(x.shape) @ weights["o"]
+            new.append((k, v))
+        return norm(x) @ self.head, new
+
+    def heads(self, x):
+        return x.reshape(*x.shape[:2], 2, 8).transpose(0, 2, 1, 3)
+
+
+class Falcon(attn.Calls):
+    def __init__(self, is_wrong):
+        self.model, self.is_wrong = Gpt(), is_wrong
+        self.model.places[:] = 0
+
+    def start(self, batch):
+        return [None, None]
+
+    def step(self, ids, state):
+        past = 0 if state[0] is None else state[0][0].shape[2]
+        n = ids.shape[1]
+        of_keys = np.concatenate([np.zeros(past), np.arange(n)]) if self.is_wrong else np.arange(past + n)
+        slopes = np.array([0.5, 0.25])[None, :, None, None]
+        x, new = self.model.tokens[ids], []
+        for weights, before in zip(self.model.layers, state):
+            q, k, v = (self.model.heads(norm(x) @ weights[name]) for name in "qkv")
+            if before is not None:
+                k, v = np.concatenate([before[0], k], 2), np.concatenate([before[1], v], 2)
+            scores = q @ np.swapaxes(k, 2, 3) / np.sqrt(8) + slopes * of_keys
+            y = softmax(np.where(np.tril(np.ones((n, past + n), bool), past), scores, -1e9)) @ v
+            x = x + y.transpose(0, 2, 1, 3).reshape(x.shape) @ weights["o"]
+            new.append((k, v))
+        return norm(x) @ self.model.head, new
+
+
+class Paged(attn.Calls):
+    """Keys and values in a pool, where other requests' are."""
+
+    def __init__(self, page, is_wrong):
+        self.page, self.is_wrong, self.model = page, is_wrong, Gpt()
+        self.pool = np.random.default_rng(2).standard_normal((2, 2, 3000, page, 2, 8))
+        self.free = iter(range(3000))
+
+    def start(self, batch):
+        if batch > 1:
+            raise NotImplementedError("one row")
+        return {"table": [], "length": 0}
+
+    def step(self, ids, state):
+        n, past, page = ids.shape[1], state["length"], self.page
+        while len(state["table"]) < (past + n) // page + 1:  # the next page as soon as one is full
+            state["table"].append(next(self.free))
+        x = self.model.tokens[ids] + self.model.places[past:past + n]
+        for layer, weights in enumerate(self.model.layers):
+            q, k, v = (self.model.heads(norm(x) @ weights[name]) for name in "qkv")
+            for t in range(n):
+                where = state["table"][(past + t) // page], (past + t) % page
+                self.pool[layer, 0][where], self.pool[layer, 1][where] = k[0, :, t], v[0, :, t]
+            length = past + n
+            table = state["table"] if self.is_wrong and n == 1 else state["table"][:-(-length // page)]
+            read = (len(table) - 1) * page + (length - 1) % page + 1
+            keys, values = (self.pool[layer, i][table].reshape(-1, 2, 8)[:read].transpose(1, 0, 2)[None] for i in range(2))
+            allowed = np.tril(np.ones((n, read), bool), past) | (np.arange(read) >= length)
+            y = softmax(np.where(allowed, q @ np.swapaxes(keys, 2, 3) / np.sqrt(8), -1e9)) @ values
+            x = x + y.transpose(0, 2, 1, 3).reshape(x.shape) @ weights["o"]
+        return norm(x) @ self.model.head, {"table": state["table"], "length": past + n}
+
+
+class Hostile(unittest.TestCase):
+    """A plain message, and never "the same"."""
+
+    def undecided(self, adapter, *words, **options):
+        report = checked(adapter, **options)
+        self.assertEqual(report.verdict, "undecided", report)
+        for word in words:
+            self.assertIn(word, str(report))
+
+    def refused(self, adapter, *words, **options):
+        with self.assertRaises(attn.Error) as caught:
+            checked(adapter, **options)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+
+    def changed(self, change, **attributes):
+        """A right decoder whose step() is changed: change(logits, state, ids, calls)"""
+        model, calls = Decoder(), []
+
+        class Changed(attn.Calls):
+            def start(self, batch):
+                return model.start(batch)
+
+            def step(self, ids, state):
+                calls.append(ids.shape)
+                given = np.asarray(ids).copy()
+                logits, state = model.step(given, state)
+                return change(logits, state, ids, calls)
+
+        return type("Changed", (Changed,), attributes)()
+
+    def test_not_finite(self):
+        self.undecided(self.changed(lambda logits, state, ids, calls: (logits * np.nan, state)), "not finite", "position 0")
+
+        def later(logits, state, ids, calls):
+            return (logits * np.nan if ids.shape[1] == 1 else logits), state
+
+        self.assertEqual(checked(self.changed(later)).verdict, "different")
+
+    def test_shapes(self):
+        self.refused(self.changed(lambda logits, state, ids, calls: (logits[0, 0], state)), "(64,)", "expected (1, 37, vocabulary)")
+        self.refused(self.changed(lambda logits, state, ids, calls: (np.concatenate([logits] * 2), state)), "(2, 37, 64)")
+        self.refused(self.changed(lambda logits, state, ids, calls: logits), "expected logits and the state")
+        self.refused(self.changed(lambda logits, state, ids, calls: ("logits", state)), "37 tokens")
+        self.undecided(self.changed(lambda logits, state, ids, calls: (logits[:1], state)), "batch", "(1, 5, 64)")
+        self.undecided(self.changed(lambda logits, state, ids, calls: (logits[:, :, :7] if ids.shape[1] == 2 else logits, state)), "chunks of 2")
+
+    def test_it_fails(self):
+        def raised(logits, state, ids, calls):
+            raise KeyError("no such layer")
+
+        self.refused(self.changed(raised), "KeyError", "37 tokens", "max_tokens=")
+
+        def raised_later(logits, state, ids, calls):
+            if ids.shape[1] == 16:
+                raise RuntimeError("out of memory")
+            return logits, state
+
+        self.undecided(self.changed(raised_later), "chunks of 16", "RuntimeError: out of memory")
+
+    def test_it_changes_its_ids(self):
+        def changed(logits, state, ids, calls):
+            ids[:] = 0
+            return logits, state
+
+        self.undecided(self.changed(changed), "changes the ids")
+
+    def test_random_results(self):
+        self.undecided(self.changed(lambda logits, state, ids, calls: (logits + np.random.standard_normal(logits.shape), state)), "different results", "dropout")
+        own = np.random.default_rng(1)
+        report = checked(self.changed(lambda logits, state, ids, calls: (logits + own.standard_normal(logits.shape), state)))
+        self.assertEqual(report.verdict, "different")
+        self.assertIn("random", report.hint)
+
+    def test_one_id(self):
+        self.undecided(Decoder(), "vocabulary of one id", vocabulary=1)
+
+    def test_nothing_depends_on_the_past(self):
+        self.undecided(self.changed(lambda logits, state, ids, calls: (np.eye(64)[np.asarray(ids)], state)), "could not be seen")
+
+    def test_no_cache(self):
+        class Without(attn.Calls):
+            def __init__(self):
+                self.model = Decoder()
+
+            def start(self, batch):
+                return None
+
+            def step(self, ids, state):
+                return self.model.at_once(ids), None
+
+        report = checked(Without())
+        self.assertEqual(report.verdict, "different")
+        self.assertLessEqual(names(report), {"cache_ignored", "state_not_carried"} | may_be("positions_restart"))
+
+    def test_state_that_is_kept_outside(self):
+        model = Decoder()
+
+        class Global(attn.Calls):
+            state = model.start(1)
+
+            def start(self, batch):
+                return None
+
+            def step(self, ids, state):
+                logits, Global.state = model.step(ids, Global.state)
+                return logits, None
+
+        report = checked(Global())
+        self.assertEqual(report.verdict, "different")
+        self.assertEqual(report.first_wrong.schedule, "asked again")
+        self.assertIn("last_request", names(report))
+
+    def test_one_state_at_a_time(self):
+        model = Decoder()
+
+        class One(attn.Calls):
+            def start(self, batch):
+                self.state = model.start(batch)
+
+            def step(self, ids, state):
+                logits, self.state = model.step(ids, self.state)
+                return logits, None
+
+        report = checked(One())
+        self.assertEqual(report.verdict, "different")
+        self.assertIn("one_state = True", report.hint)
+        One.one_state = True
+        self.assertEqual(checked(One()).verdict, "the same")
+
+    def test_lists_and_other_arguments(self):
+        model = Decoder()
+
+        class Lists(attn.Calls):
+            like = "list"
+
+            def start(self, batch):
+                return model.start(batch)
+
+            def step(self, ids, state):
+                assert isinstance(ids, list)
+                logits, state = model.step(np.array(ids), state)
+                return logits.tolist(), state
+
+        self.assertEqual(checked(Lists()).verdict, "the same")
+        self.refused(Lists(), "like is 'jaxx'", like="jaxx")
+        self.refused(Lists(), "max_tokens is 3", max_tokens=3)
+        self.refused(Lists(), "kind is 'x'", kind="x")
+        self.refused(Lists(), "cache is for", cache="static")
+        for no_model, word in ((Lists, "is a class"), (len, "no model of transformers"), (None, "no model of transformers")):
+            self.refused(no_model, word)
+        with self.assertRaises(attn.Error):
+            attn.check_calls(Lists())
+        self.refused(attn.Calls(), "not implemented")
+
+
+class Reported(unittest.TestCase):
+    def test_json_and_files(self):
+        report = checked(mistake_called("not_reordered").made())
+        self.assertEqual(json.loads(json.dumps(report.json))["verdict"], "different")
+        self.assertTrue(report.json["looks_like"][0]["link"].startswith("https://github.com/"))
+        with tempfile.TemporaryDirectory() as folder:
+            report.save(folder)
+            self.assertEqual(sorted(os.listdir(folder)), ["verdict.json", "verdict.txt"])
+        self.assertIn("not_reordered", report._repr_html_())
+        self.assertIn("first in reordered", repr(report))
+
+    def test_assert_calls(self):
+        assert_calls(Decoder(), vocabulary=64)
+        with self.assertRaises(AssertionError) as caught:
+            assert_calls(mistake_called("not_reordered").made(), vocabulary=64)
+        self.assertIn("reordered", str(caught.exception))
+
+
+class OnThePage(unittest.TestCase):
+    def test_the_example_prints_what_the_page_says(self):
+        page = (ROOT / "docs" / "calls.md").read_text(encoding="utf-8")
+        program, output = page.split("```python\n")[1].split("```")[0], page.split("```text\n")[1].split("```")[0]
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(program, "mine.py", "exec"), {})
+        self.assertEqual(printed.getvalue().strip(), output.strip())
+
+
+class ByPyTorch(unittest.TestCase):
+    def setUp(self):
+        try:
+            import torch
+            import transformers
+        except ImportError as error:
+            self.skipTest(str(error))
+        self.torch, self.transformers = torch, transformers
+
+    def test_the_decoder_gives_pytorch_s_numbers(self):
+        """Rotary attention of two layers, with scaled_dot_product_attention."""
+        torch, model = self.torch, Decoder(seed=4)
+        ids = np.arange(12)[None] * 5 % 64
+        x = torch.from_numpy(model.embedding[ids])
+
+        def normed(x):
+            return torch.nn.functional.rms_norm(x, (8,), eps=1e-5)
+
+        def rotated(x):
+            angles = torch.arange(12)[:, None] * 10.0 ** -torch.arange(2).double()
+            turned = torch.view_as_complex(torch.stack([x[..., :2], x[..., 2:]], -1).contiguous()) * torch.polar(torch.ones_like(angles), angles)
+            return torch.cat([turned.real, turned.imag], -1)
+
+        for weights in model.weights:
+            weights = {name: torch.from_numpy(weight) for name, weight in weights.items()}
+            q, k, v = ((normed(x) @ weights[name]).view(1, 12, 2, 4).transpose(1, 2) for name in "qkv")
+            y = torch.nn.functional.scaled_dot_product_attention(rotated(q), rotated(k), v, is_causal=True)
+            x = x + y.transpose(1, 2).reshape(1, 12, 8) @ weights["o"]
+            x = x + (normed(x) @ weights["up"]).tanh() @ weights["down"]
+        expected = (normed(x) @ torch.from_numpy(model.head)).numpy()
+        np.testing.assert_allclose(model.at_once(ids), expected, rtol=1e-10, atol=1e-10)
+
+    def test_models_of_transformers_as_they_are(self):
+        torch, library = self.torch, self.transformers
+        sizes = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=128,
+                     initializer_range=0.2)
+        torch.manual_seed(0)
+        for model in (library.LlamaForCausalLM(library.LlamaConfig(**sizes)), library.GPTNeoXForCausalLM(library.GPTNeoXConfig(**sizes))):
+            report = attn.check_calls(model.double().eval())
+            self.assertEqual(report.verdict, "the same", report)
+            self.assertIn("steps after left padding", report.pattern)
+        with self.assertRaises(attn.Error):
+            attn.check_calls(model.train())
+
+
+if __name__ == "__main__":
+    unittest.main()
