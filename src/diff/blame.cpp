@@ -28,6 +28,8 @@ public:
             place_.emplace(name, place_.size());
             if (right_.contains(name))
                 lines_.insert(line_of(name));
+            if (names_.contains(name))
+                innocent_lines_.insert(line_of(name));
         }
     }
 
@@ -45,6 +47,27 @@ public:
             if (place_of(name) < place_of(first) && !right_.contains(name) && lines_.contains(line_of(name)))
                 first = name;
         return first;
+    }
+
+    /// The array that makes another one wrong. Where that one's line makes an explained array elsewhere, it is what it was computed from
+    /// that is wrong: if that is one array, beside right ones, then this one.
+    std::string cause_of(const std::string& wrong) const
+    {
+        std::string name = wrong;
+        while (innocent_lines_.contains(line_of(name))) {
+            std::string only;
+            for (const std::string& read : graph_.reads(name)) {
+                if (names_.contains(read) && right_.contains(read))
+                    continue;
+                if (names_.contains(read) || !only.empty())
+                    return wrong;
+                only = read;
+            }
+            if (only.empty())
+                return wrong;
+            name = only;
+        }
+        return name;
     }
 
     /// The last explained array that some were computed from, before the first of them; empty where there is none.
@@ -77,7 +100,8 @@ private:
     const Names &names_, &right_;
     const Origins& origins_;
     std::map<std::string, std::size_t, std::less<>> place_;
-    std::set<Line> lines_; ///< of what is right
+    std::set<Line> lines_;          ///< of what is right
+    std::set<Line> innocent_lines_; ///< of what is explained
 };
 
 std::optional<Origin> origin_of(const Origins& origins, std::string_view name)
@@ -100,7 +124,8 @@ void blame(Diff& diff)
     const Ancestry ancestry(world);
     const std::string& proven = world.claims.fault;
     const std::string wrong =
-        proven.empty() ? ancestry.first_wrong(std::string(world.mine->name_of(first->mine))) : proven;
+        proven.empty() ? ancestry.cause_of(ancestry.first_wrong(std::string(world.mine->name_of(first->mine))))
+                       : proven;
     std::optional<Origin> origin = origin_of(origins, wrong);
     if (!origin)
         return; // a listing need not have all arrays
