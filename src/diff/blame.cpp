@@ -28,8 +28,6 @@ public:
             place_.emplace(name, place_.size());
             if (right_.contains(name))
                 lines_.insert(line_of(name));
-            if (names_.contains(name))
-                innocent_lines_.insert(line_of(name));
         }
     }
 
@@ -49,12 +47,12 @@ public:
         return first;
     }
 
-    /// The array that makes another one wrong. Where that one's line makes an explained array elsewhere, it is what it was computed from
+    /// The array that makes another one wrong. Where that one's line makes a right array elsewhere, it is what it was computed from
     /// that is wrong: if that is one array, beside right ones, then this one.
     std::string cause_of(const std::string& wrong) const
     {
         std::string name = wrong;
-        while (innocent_lines_.contains(line_of(name))) {
+        while (lines_.contains(line_of(name))) {
             std::string only;
             for (const std::string& read : graph_.reads(name)) {
                 if (names_.contains(read) && right_.contains(read))
@@ -100,8 +98,7 @@ private:
     const Names &names_, &right_;
     const Origins& origins_;
     std::map<std::string, std::size_t, std::less<>> place_;
-    std::set<Line> lines_;          ///< of what is right
-    std::set<Line> innocent_lines_; ///< of what is explained
+    std::set<Line> lines_; ///< of what is right
 };
 
 std::optional<Origin> origin_of(const Origins& origins, std::string_view name)
