@@ -16,9 +16,9 @@ struct Origin {
     std::size_t line = 0;
     std::string variable;                 ///< "att"; "return" for what a function returned
     std::string function;                 ///< "CausalSelfAttention.forward"
-    std::optional<std::size_t> call = {}; ///< the number of the call that assigned it; none outside of functions
     bool knows_reads = false;             ///< whether the program says
     std::vector<std::string> reads;       ///< the names of the arrays that it was computed from
+    std::optional<std::size_t> call = {}; ///< the number of the call that assigned it; none outside of functions
 };
 
 /// Origins by the names of arrays, for all that a recorder wrote.
