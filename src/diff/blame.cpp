@@ -47,6 +47,27 @@ public:
         return first;
     }
 
+    /// The array that makes another one wrong. Where that one's line makes a right array elsewhere, it is what it was computed from
+    /// that is wrong: if that is one array, beside right ones, then this one.
+    std::string cause_of(const std::string& wrong) const
+    {
+        std::string name = wrong;
+        while (lines_.contains(line_of(name))) {
+            std::string only;
+            for (const std::string& read : graph_.reads(name)) {
+                if (names_.contains(read) && right_.contains(read))
+                    continue;
+                if (names_.contains(read) || !only.empty())
+                    return wrong;
+                only = read;
+            }
+            if (only.empty())
+                return wrong;
+            name = only;
+        }
+        return name;
+    }
+
     /// The last explained array that some were computed from, before the first of them; empty where there is none.
     std::string last_right(const Names& open) const
     {
@@ -100,7 +121,8 @@ void blame(Diff& diff)
     const Ancestry ancestry(world);
     const std::string& proven = world.claims.fault;
     const std::string wrong =
-        proven.empty() ? ancestry.first_wrong(std::string(world.mine->name_of(first->mine))) : proven;
+        proven.empty() ? ancestry.cause_of(ancestry.first_wrong(std::string(world.mine->name_of(first->mine))))
+                       : proven;
     std::optional<Origin> origin = origin_of(origins, wrong);
     if (!origin)
         return; // a listing need not have all arrays

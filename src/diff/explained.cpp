@@ -67,12 +67,21 @@ Explained::Reason Explained::found_reason(const std::string& name)
     return is_longer(array) ? Reason::longer : Reason::none;
 }
 
+bool Explained::is_right(const std::string& name)
+{
+    const auto i = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
+    if (evidence_.is_right(name) || i == names_.size() || !is_placed(i))
+        return evidence_.is_right(name);
+    const auto& fit = evidence_.fit(*arrays_[i], *placed(i).target, near_enough(*arrays_[i]));
+    return fit && fit->distance <= right_enough(*arrays_[i]);
+}
+
 bool Explained::is_needed(const std::string& name)
 {
     if (!needed_) {
         needed_.emplace();
         for (auto one = graph_.order().rbegin(); one != graph_.order().rend(); ++one)
-            if (needed_->contains(*one) || (evidence_.is_right(*one) && beside_repeated(*one).empty()))
+            if (needed_->contains(*one) || (is_right(*one) && beside_repeated(*one).empty()))
                 needed_->merge(needed_for(*one));
     }
     return needed_->contains(name);
@@ -121,6 +130,8 @@ bool Explained::is_part(const std::string& name)
 
 Explained::Names Explained::explained()
 {
+    needed_.reset(); // more is right than when arrays were looked for
+    reasons_.clear();
     Names explained, doubted;
     for (const std::string& name : graph_.order()) {
         if (is_explained(name))
@@ -137,7 +148,7 @@ Explained::Names Explained::right()
 {
     Names right;
     std::ranges::copy_if(graph_.order(), std::inserter(right, right.end()),
-                         [this](const std::string& name) { return evidence_.is_right(name); });
+                         [this](const std::string& name) { return is_right(name); });
     return right;
 }
 
@@ -145,17 +156,18 @@ Explained::Names Explained::doubted_by(const std::string& name)
 {
     Names doubted;
     const Reason reason = reason_of(name);
-    if (reason == Reason::rows || (reason == Reason::mask && !evidence_.allowed().say(*evidence_.array(name))))
+    if ((reason == Reason::rows && !is_put_beside_others(name)) ||
+        (reason == Reason::mask && !evidence_.allowed().say(*evidence_.array(name))))
         doubted.insert(name); // other rows, or other keys, can be missing
     if (Names beside = beside_repeated(name); !beside.empty() && !is_needed(name)) {
         doubted.insert(name);
         doubted.merge(beside);
     }
     const auto i = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
-    if (i < names_.size() && is_placed(i) && !evidence_.is_right(name) && has_other_sources(i))
+    if (i < names_.size() && is_placed(i) && !is_right(name) && has_other_sources(i))
         for (const std::string& one : before(name))
             for (const std::string& read : graph_.reads(one))
-                if (is_a_step(read))
+                if (is_a_step(read) && !graph_.are_of_one_call(read, name)) // else its line chose that one
                     doubted.insert(read);
     return doubted;
 }
@@ -179,20 +191,35 @@ Explained::Names Explained::beside_repeated(const std::string& name) const
     return others;
 }
 
+bool Explained::is_put_beside_others(const std::string& name)
+{
+    return std::ranges::any_of(graph_.order(), [&](const std::string& reader) {
+        const auto& reads = graph_.reads(reader);
+        return std::ranges::find(reads, name) != reads.end() && evidence_.is_taken_from(name, reader) &&
+               !evidence_.is_taken_from(reader, name);
+    });
+}
+
 bool Explained::has_other_sources(std::size_t i)
 {
     const StepSet& target = *placed(i).target;
     const std::set<std::size_t> read = steps_before(i);
     const auto is_read = [&](std::size_t step) { return read.contains(step); };
+    if (std::ranges::all_of(target.steps, is_read))
+        return false; // the same once more
     const std::string scope = module_of(target.first());
+    const std::set<std::size_t> between = known_before_until(target, is_read);
+    const auto is_for_masks = [&](std::size_t step) { return steps_[step].value.type == ElementType::boolean; };
     const auto is_past = [&](std::size_t step) {
-        return !steps_[step].formula.empty() && (own(step) != nullptr || !module_of(step).starts_with(scope));
+        return !steps_[step].formula.empty() && !is_for_masks(step) &&
+               (own(step) != nullptr || !module_of(step).starts_with(scope));
     };
-    return distance_by_reads(i, target).foreign > 0 ||
-           std::ranges::any_of(known_before_until(target, is_read), is_past) ||
-           (has_missing_source(i, target) && std::ranges::none_of(before(names_[i]), [this](const std::string& name) {
-                return evidence_.is_mask(name);
-            }));
+    const auto can_mask = [this](const std::string& name) {
+        return evidence_.array(name) != nullptr && (evidence_.is_mask(name) || evidence_.is_count(name));
+    };
+    return distance_by_reads(i, target).foreign > 0 || std::ranges::any_of(between, is_past) ||
+           ((has_missing_source(i, target) || std::ranges::any_of(between, is_for_masks)) &&
+            std::ranges::none_of(before(names_[i]), can_mask));
 }
 
 std::string Explained::module_of(std::size_t step) const

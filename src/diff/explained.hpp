@@ -46,7 +46,7 @@ protected:
     /// The arrays that are explained without a doubt.
     Names explained();
 
-    /// Those with the numbers of a step, or some rows of these.
+    /// Those with the numbers of a step, in whatever layout, or some rows of these.
     Names right();
 
     /// All before an array, and itself, back to what stands for a step.
@@ -54,6 +54,8 @@ protected:
 
 private:
     Reason found_reason(const std::string& name);
+
+    bool is_right(const std::string& name);
 
     /// What an array was surely computed from, of all that its line reads: where one of these has all of its numbers, as in
     /// `k, v = k.view(shape), v.view(shape)`, that one.
@@ -69,9 +71,12 @@ private:
     /// What an array was computed from besides the step that it is once more: a mask that masks nothing.
     Names beside_repeated(const std::string& name) const;
 
+    /// True where all of an array's numbers are among others in one that was computed from it: these rows are put beside others there.
+    bool is_put_beside_others(const std::string& name);
+
     /// True where an array was computed from other arrays than its step, so that its line can be right: from a step too early,
-    /// past one that MINE has or a whole other module, from a foreign one, or without one. Masks are no steps, and can be what
-    /// is missing.
+    /// past one that MINE has or a whole other module, from a foreign one, or without one. Masks, and whole numbers that tell
+    /// what to mask, are no steps, and can be what is missing.
     bool has_other_sources(std::size_t i);
 
     /// The scope of a step's module: "layers.0.self_attn." of a head's scores, too.

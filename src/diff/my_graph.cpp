@@ -17,6 +17,8 @@ MyGraph::MyGraph(std::vector<std::string> order, const Origins& origins) : order
         if (origin == origins.end() || !origin->second.knows_reads)
             continue;
         knows_reads_ = true;
+        if (origin->second.call || origin->second.function == "<module>")
+            calls_[name] = {origin->second.file, origin->second.call};
         std::vector<std::string>& reads = reads_[name];
         std::ranges::copy_if(origin->second.reads, std::back_inserter(reads),
                              [&](const std::string& read) { return read != name && earlier.contains(read); });
@@ -29,6 +31,12 @@ const std::vector<std::string>& MyGraph::reads(std::string_view name) const
     static const std::vector<std::string> none;
     const auto found = reads_.find(name);
     return found == reads_.end() ? none : found->second;
+}
+
+bool MyGraph::are_of_one_call(std::string_view one, std::string_view other) const
+{
+    const auto its = calls_.find(one), others = calls_.find(other);
+    return its != calls_.end() && others != calls_.end() && its->second == others->second;
 }
 
 Evidence& MyGraph::evidence(const Recording& reference, const ArrayViews& mine) const

@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace attn::diff {
@@ -37,6 +39,10 @@ public:
 
     /// True where MINE says what its arrays were computed from.
     bool knows_reads() const { return knows_reads_; }
+
+    /// True where the same call of a function assigned two arrays, or the same file outside of functions: the code that computed one
+    /// could choose the other.
+    bool are_of_one_call(std::string_view one, std::string_view other) const;
 
     /// True where some array was computed from it.
     bool is_read(std::string_view name) const { return read_.contains(name); }
@@ -67,6 +73,7 @@ private:
     std::vector<std::string> order_;
     std::map<std::string, std::vector<std::string>, std::less<>> reads_;
     std::set<std::string, std::less<>> read_;
+    std::map<std::string, std::pair<std::string, std::optional<std::size_t>>, std::less<>> calls_; ///< and their files
     bool knows_reads_ = false;
     mutable std::shared_ptr<Evidence> evidence_; ///< once it was asked for
 };

@@ -73,6 +73,8 @@ Origin origin_at(const Json& entry)
     origin.file = text_at(entry, "file");
     origin.variable = text_at(entry, "variable");
     origin.function = text_at(entry, "function");
+    if (const auto call = entry.find("call"); call != entry.end() && call->is_number_unsigned())
+        origin.call = call->get<std::size_t>();
     auto reads = names_at(entry, "reads", "has an array whose");
     origin.knows_reads = reads.has_value();
     origin.reads = std::move(reads).value_or(std::vector<std::string>{});

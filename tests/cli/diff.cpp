@@ -12,6 +12,7 @@
 
 #include <limits>
 #include <map>
+#include <optional>
 
 using namespace attn;
 using namespace attn::files;
@@ -455,19 +456,24 @@ struct Recorded {
     std::string name;
     int line;
     Words reads;
+    std::optional<int> call = {};
+    std::string variable = name;
 };
 
 std::string listing_of(const std::vector<Recorded>& arrays, const Json& more = Json::object())
 {
     Json listing = more;
     listing["format"] = "attn record 1";
-    for (const Recorded& one : arrays)
+    for (const Recorded& one : arrays) {
         listing["arrays"].push_back({{"name", one.name},
                                      {"file", "model.py"},
                                      {"line", one.line},
-                                     {"variable", one.name},
+                                     {"variable", one.variable},
                                      {"function", "attention"},
                                      {"reads", one.reads}});
+        if (one.call)
+            listing["arrays"].back()["call"] = *one.call;
+    }
     return listing.dump();
 }
 
@@ -487,15 +493,27 @@ public:
             inputs.emplace_back(name, numbers);
         }
         write_npz(folder / "input.npz", Npz{{}, {inputs.begin(), inputs.end()}, {}});
-        REQUIRE(run({"attn", "run", "attention", "--input", folder / "input.npz", "--quiet", "--trace",
-                     folder / "reference.npz"})
-                    .code == 0);
+        make_reference();
         for (const Step& step : read_trace(folder / "reference.npz").steps)
             arrays[step.path] = step.value;
         arrays = {{"q", arrays["queries"]}, {"k", arrays["keys"]},    {"v", arrays["values"]}, {"s", arrays["scaled"]},
                   {"w", arrays["weights"]}, {"y", arrays["context"]}, {"e", arrays["weights"]}};
         for (double& one : arrays["e"].values)
             one = one * one + 0.375;
+    }
+
+    void make_reference(const Words& flags = {}) const
+    {
+        Words command{"attn",
+                      "run",
+                      "attention",
+                      "--input",
+                      folder / "input.npz",
+                      "--quiet",
+                      "--trace",
+                      folder / "reference.npz"};
+        command.insert(command.end(), flags.begin(), flags.end());
+        REQUIRE(run(command).code == 0);
     }
 
     Ended compared(const Words& words = {}) const
@@ -597,4 +615,36 @@ TEST_CASE("attn diff blames a line whose operands are explained, and gives an in
     mine.listing[4].reads = {"s"};
     CHECK(mine.as_json()["between"] == nullptr);
     CHECK(mine.compared().output.starts_with("first wrong: w (model.py:4)"));
+}
+
+TEST_CASE(
+    "attn diff blames a line that left out the mask where its own call had the scores, not where it was given them",
+    "[cli][diff]")
+{
+    OwnProgram mine;
+    mine.make_reference({"--mask", "causal"});
+    mine.listing = {{"q", 1, {}},       {"k", 1, {}},           {"v", 1, {}}, {"s", 2, {"q", "k"}, 0},
+                    {"w", 4, {"s"}, 0}, {"y", 5, {"w", "v"}, 0}};
+    CHECK(mine.as_json()["between"] == nullptr);
+    CHECK(mine.compared().output.starts_with("first wrong: w (model.py:4)"));
+    mine.listing[4].call = 1;
+    CHECK(mine.as_json()["between"]["first_wrong"]["line"] == 4);
+}
+
+TEST_CASE("attn diff blames what a line was given that is right elsewhere, if that is one array beside right ones",
+          "[cli][diff]")
+{
+    OwnProgram mine;
+    mine.arrays["right_e"] = mine.arrays["e"];
+    mine.arrays["right_w"] = mine.arrays["w"];
+    mine.arrays["e"].values[0] += 0.25;
+    mine.arrays["w"].values[0] += 0.25;
+    for (std::size_t i = 0; i < 4; ++i)
+        mine.arrays["y"].values[i] += 0.25 * mine.arrays["v"].values[i];
+    mine.listing = {{"q", 1, {}},         {"k", 1, {}},          {"v", 1, {}},
+                    {"s", 2, {"q", "k"}}, {"right_e", 7, {"s"}}, {"right_w", 4, {"right_e"}, {}, "w"},
+                    {"e", 3, {"s"}},      {"w", 4, {"e"}},       {"y", 5, {"w", "v"}}};
+    CHECK(mine.compared().output.starts_with("first wrong: e (model.py:3)"));
+    mine.listing[5].line = 6; // nothing says that the line of w is right
+    CHECK(mine.as_json()["between"]["first_wrong"]["line"] == 5);
 }

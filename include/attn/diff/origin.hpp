@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,11 @@ namespace attn::diff {
 struct Origin {
     std::string file; ///< "model.py"
     std::size_t line = 0;
-    std::string variable;           ///< "att"; "return" for what a function returned
-    std::string function;           ///< "CausalSelfAttention.forward"
-    bool knows_reads = false;       ///< whether the program says
-    std::vector<std::string> reads; ///< the names of the arrays that it was computed from
+    std::string variable;                 ///< "att"; "return" for what a function returned
+    std::string function;                 ///< "CausalSelfAttention.forward"
+    bool knows_reads = false;             ///< whether the program says
+    std::vector<std::string> reads;       ///< the names of the arrays that it was computed from
+    std::optional<std::size_t> call = {}; ///< the number of the call that assigned it; none outside of functions
 };
 
 /// Origins by the names of arrays, for all that a recorder wrote.
