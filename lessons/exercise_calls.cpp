@@ -98,8 +98,8 @@ void write_calls(const std::filesystem::path& path,
     files::Npz content;
     Json json = Json::array();
     for (std::size_t number = 0; number < calls.size(); ++number) {
-        const auto& [call, reference, step] = calls[number];
-        const ExpectedCall expected{call, kept(calls[number]), step};
+        const ExpectedCall& given = calls[number];
+        const ExpectedCall expected{given.call, kept(given), given.step};
         json.push_back(to_json(expected));
         for (const Argument& argument : expected.call.arguments)
             for (const auto& [name, array] : argument.arrays)

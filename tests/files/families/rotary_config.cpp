@@ -115,7 +115,7 @@ TEST_CASE("without rope parameters, rotary positions are those of 2021 in halves
         CHECK(layout == RotaryLayout::halves);
         CHECK(first == 0);
         CHECK_FALSE(features);
-        CHECK_FALSE(positions);
+        CHECK_FALSE(positions.has_value());
         CHECK(name_of(scaling) == "default");
     }
 }

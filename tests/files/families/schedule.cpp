@@ -26,7 +26,8 @@ using namespace attn::test;
 
 namespace {
 
-const std::filesystem::path goldens = std::filesystem::path(ATTN_SOURCE_FOLDER) / "tests" / "golden" / "families";
+const std::filesystem::path golden_families =
+    std::filesystem::path(ATTN_SOURCE_FOLDER) / "tests" / "golden" / "families";
 
 bool depends_on_length(const LanguageModelDescription& description)
 {
@@ -37,7 +38,7 @@ bool depends_on_length(const LanguageModelDescription& description)
 }
 
 /// A decoder, some sequences, and what transformers, or the model whole, gives of each.
-struct Case {
+struct Served {
     std::string name;
     Model model;
     std::vector<Integers> sequences;
@@ -52,14 +53,14 @@ struct Case {
     }
 };
 
-std::vector<Case> decoders()
+std::vector<Served> decoders()
 {
-    std::vector<Case> all;
-    for (const auto& entry : std::filesystem::directory_iterator(goldens)) {
+    std::vector<Served> all;
+    for (const auto& entry : std::filesystem::directory_iterator(golden_families)) {
         const NamedArrays expected = read_npz(entry.path() / "expected.npz");
         if (!expected.contains("ids") || !expected.contains("logits"))
             continue;
-        Case decoder{entry.path().filename().string(), read_model(entry.path(), read_weights(entry.path())), {}, {}};
+        Served decoder{entry.path().filename().string(), read_model(entry.path(), read_weights(entry.path())), {}, {}};
         if (!decoder.model.description.is_causal || decoder.model.description.padding_id)
             continue;
         const auto add = [&](Integers ids, Matrix logits) {
@@ -88,7 +89,7 @@ std::vector<Case> decoders()
 }
 
 /// Compared as far as the schedule gave tokens.
-void check_law(const Case& decoder, const Schedule& schedule, const std::vector<std::size_t>& given)
+void check_law(const Served& decoder, const Schedule& schedule, const std::vector<std::size_t>& given)
 {
     const auto found = run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description);
     for (std::size_t i = 0; i < found.size(); ++i) {
@@ -108,7 +109,7 @@ struct Drawn {
     std::vector<std::size_t> given;
 };
 
-Drawn drawn(const Case& decoder, std::uint64_t seed)
+Drawn drawn(const Served& decoder, std::uint64_t seed)
 {
     std::mt19937_64 engine(seed);
     const auto draw = [&](std::size_t below) { return static_cast<std::size_t>(engine() % below); };
@@ -148,7 +149,7 @@ Drawn drawn(const Case& decoder, std::uint64_t seed)
 TEST_CASE("every family with a cache gives each token what transformers gives, in every schedule",
           "[families][schedule]")
 {
-    for (const Case& decoder : decoders()) {
+    for (const Served& decoder : decoders()) {
         CAPTURE(decoder.name);
         const std::vector<std::size_t> lengths = decoder.lengths();
         if (depends_on_length(decoder.model.description)) { // which has no law
@@ -173,7 +174,7 @@ TEST_CASE("every family with a cache gives each token what transformers gives, i
 TEST_CASE("a ring of a window's width forgets nothing that is attended to", "[families][schedule]")
 {
     std::size_t rings = 0;
-    for (const Case& decoder : decoders()) {
+    for (const Served& decoder : decoders()) {
         CAPTURE(decoder.name);
         std::size_t widest = 0;
         for (const BlockDescription& layer : decoder.model.description.layers)
@@ -197,7 +198,7 @@ TEST_CASE("a ring of a window's width forgets nothing that is attended to", "[fa
 
 TEST_CASE("a cache in another order, as pages have it, gives the same logits", "[families][schedule]")
 {
-    for (const Case& decoder : decoders()) {
+    for (const Served& decoder : decoders()) {
         CAPTURE(decoder.name);
         const auto& [name, model, sequences, expected] = decoder;
         if (depends_on_length(model.description) || has_states(model.weights))
@@ -220,7 +221,7 @@ TEST_CASE("a cache in another order, as pages have it, gives the same logits", "
 
 TEST_CASE("every step of a schedule follows from its formula", "[families][schedule]")
 {
-    for (const Case& decoder : decoders()) {
+    for (const Served& decoder : decoders()) {
         CAPTURE(decoder.name);
         if (depends_on_length(decoder.model.description))
             continue;
@@ -237,7 +238,7 @@ TEST_CASE("every step of a schedule follows from its formula", "[families][sched
 
 TEST_CASE("what no schedule means is refused", "[schedule]")
 {
-    const Case decoder = decoders().front();
+    const Served decoder = decoders().front();
     const auto refused = [&](const Schedule& schedule, const char* why) {
         CHECK_THROWS_WITH(run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description),
                           ContainsSubstring(why));
