@@ -416,7 +416,7 @@ show('words.she.probabilities[:24]', words_she_probabilities[:24], [
 show('words.she.loss', words_she_loss, 3.300e-04)
 show('words.she.norms', words_she_norms, [0.0021, 0.0009, 0.0006, 0.0016, 0.0002, 0.0031, 0.0000])
 
-# ---- What goes wrong: three mistakes
+# ---- What goes wrong: {{count points l14_wrong}} mistakes
 
 wrong_diagonal_scaled = weights * (1 - weights) * grad_weights
 wrong_diagonal_query_weights = inputs.T @ (wrong_diagonal_scaled / np.sqrt(3) @ keys)

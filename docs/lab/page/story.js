@@ -1,13 +1,13 @@
 // The small model, live: each word can be replaced, heads are switched off, and the next word follows.
 //   {{moving story | …}}                                  all maps, a box for each head
-//   {{moving story words=Lily_had_a head=0.3 row=2 | …}}  one head as a large map, with a button; the row is the one that is told;
+//   {{moving story sentence=Lily_had_a head=0.3 row=2 | …}}  one head as a large map, with a button; the row is the one that is told;
 //                                                         instead=ID: a picture's text; it stands there where nothing computes
-//   {{moving story words=Lily_had_a other=Tom | …}}       no map; a button that exchanges the first word
+//   {{moving story sentence=Lily_had_a other=Tom | …}}       no map; a button that exchanges the first word
 
 "use strict";
 
 for (const stage of moving.stages("story")) {
-    const { words: given = "Lily_had_a_red_ball_.", head, row, other, instead } = stage.parentElement.dataset;
+    const { sentence: given = "Lily_had_a_red_ball_.", head, row, other, instead } = stage.parentElement.dataset;
     const example = given.split("_"), most = 24, count = head || other ? 4 : 8;
     const still = document.getElementById(instead)?.closest("figure"); // what stands there where nothing computes
     const contextOf = name => `layers.${name.replace(".", ".self_attn.head.")}.context`;
