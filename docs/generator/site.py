@@ -349,7 +349,8 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
         if match["below"]:
             return self.writer.link(match["title"], self.page_called(match["label"]), below=True)
         if match["contents"]:
-            return self.writer.contents([self.writer.link(title, page, anchor) for title, anchor in SECTION.findall(page.text)])
+            filled = [(INSIDE_MATH_OR_CODE.sub(lambda part: self.expand(page, part["inside"], "heading", False), title), anchor) for title, anchor in SECTION.findall(page.text)]
+            return self.writer.contents([self.writer.link(title, page, anchor) for title, anchor in filled])
         if match["heading"]:
             return self.writer.anchor(match["heading"])
         if match["link"]:

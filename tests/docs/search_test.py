@@ -20,7 +20,7 @@ ASK = r"""
 const { readFileSync } = require("node:fs"), vm = require("node:vm");
 const [, search, texts, questions] = process.argv;
 const window = { addEventListener() {} };
-const document = { createElement: () => ({}), head: { append: script => script.onload() } };
+const document = { addEventListener() {}, createElement: () => ({}), head: { append: script => script.onload() } };
 const page = vm.createContext({ window, document });
 vm.runInContext(readFileSync(texts, "utf8") + readFileSync(search, "utf8") + "\nthis.search = attnSearch;", page);
 page.search.ready().then(() => console.log(JSON.stringify(JSON.parse(readFileSync(questions, "utf8")).map(question =>
