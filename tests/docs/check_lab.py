@@ -548,7 +548,8 @@ def check_any_stage(reader, page, number):
     reader.browser.open(link, READY)
     reader.expect(stage.shown() == moved, f"{stage.name}: the link {link} shows {stage.shown()}, expected {moved}")
     reader.expect(stage.run(SEEN) == after, f"{stage.name}: the link {link} does not show what was linked")
-    reader.browser.open(f"{reader.address}/{page}?{stage.name}.nothing=1", READY)
+    named = link.partition("?")[2].partition(".")[0]  # of a page's second story: story2
+    reader.browser.open(f"{reader.address}/{page}?{named}.nothing=1", READY)
     reader.expect(any("expected" in trouble for trouble in stage.troubles()), f"{stage.name}: a link that can't be read is not refused")
     if stage.run("return stage.querySelector('input[type=text]') !== null"):
         stage.shown()

@@ -28,7 +28,7 @@ for (const stage of moving.stages("layer")) {
             html("p", {}, `Of other words “${names[state.word]}” takes most from “${names[strongest.i]}”: ${numberText(strongest.weight, ".2f", "real")} of the weight in head ${strongest.head}.`));
         rows.replaceChildren(...steps.slice(0, state.step + 1).flatMap(([path, name, meaning], i) => [
             html("div", { class: "name" }, html("strong", {}, name), html("small", {}, meaning)),
-            html("div", {}, ...(i === 1 ? [others] : []), html("div", { class: features > 8 ? "strip many" : "strip", "data-step": scope + path }, ...moving.cells(rowOf(path), 2.5))),
+            html("div", {}, ...(i === 1 ? [others] : []), html("div", { class: features > 8 ? "strip many" : "strip", "data-step": scope + path }, ...moving.cells(rowOf(path), 2.5, features > 8 ? ".1f" : ".2f"))),
         ]));
         walk.show();
     });
