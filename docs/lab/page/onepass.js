@@ -16,7 +16,7 @@ for (const stage of moving.stages("onepass")) {
     };
     const blocks = () => Math.ceil(row.length / (state.size + 1));
 
-    const bars = html("div", { class: "bars moving-bars", role: "img" }), table = html("table", { class: "tensor-values" }), note = html("p", { role: "status" });
+    const bars = html("div", { class: "bars moving-bars", role: "img", "aria-label": "exponentials of the scores" }), table = html("table", { class: "tensor-values" }), note = html("p", { role: "status" });
     const compute = moving.steady(stage, async () => {
         const size = state.size + 1, count = blocks(), n = row.length;
         if (n === 0) {
