@@ -34,7 +34,8 @@ def main():
     parts, stale = (ROOT / "lessons" / "numpy_parts.py").read_text(encoding="utf-8"), []
     for folder in sorted((ROOT / "lessons").glob("[0-9][0-9]_*")):
         lesson, program = folder.name, programs / f"exercise_{folder.name}"
-        text = exercise.notebook(lesson, *((folder / name).read_text(encoding="utf-8") for name in ("lesson.md", "exercise.py")), parts)
+        page, functions = (path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "pages" / f"{lesson}.md", folder / "exercise.py"))
+        text = exercise.notebook(lesson, page, functions, parts)
         path = folder / "exercise.ipynb"
         if is_check and not (path.is_file() and path.read_text(encoding="utf-8") == text):
             stale.append(path)

@@ -26,15 +26,16 @@ def notebook(lesson, page, exercise, parts):
     """The text of lessons/NN_topic/exercise.ipynb.
 
     lesson    "06_multi_head"
-    page      the lesson's page, lesson.md: its title, and what one can do after it
+    page      the lesson's page, of docs/pages: its title, and what one can do after it
     exercise  exercise.py
     parts     numpy_parts.py, which some exercises are given
     """
-    title, can = re.match(r"# (.*?) \{#\w+\}\n\n(.*?)\n\n", page, re.DOTALL).groups()
+    title = re.match(r"# (.*?) <a ", page)[1]
+    can = re.search(r"^After this lesson .*?(?=\n\n)", page, re.DOTALL | re.MULTILINE)[0]
     task = ast.get_docstring(ast.parse(exercise)).split("\n")[0].rstrip(".")
     names = ", ".join(functions(exercise))
     cells = [
-        markdown(f"# {task}\n\n[{title}](lesson.md): {can[0].lower()}{can[1:]}\n\nWrite the functions, and run the last cell: it says what is right, and names "
+        markdown(f"# {task}\n\n[{title}](../../docs/pages/{lesson}.md): {can[0].lower()}{can[1:]}\n\nWrite the functions, and run the last cell: it says what is right, and names "
                  "well-known mistakes. It needs the package attn: `pip install` in the checkout."),
         *([code("# What this exercise is given.\n" + parts_used(parts))] if "numpy_parts" in exercise else []),
         code("import attn\nimport numpy as np"),
