@@ -27,7 +27,4 @@ function(add_attn_tests)
         string(MAKE_C_IDENTIFIER "in_${folder}" folder)
         set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${folder})
     endforeach()
-    if(ATTN_VERIFY_HEADERS) # one lives on no other's includes
-        set_target_properties(attn_tests PROPERTIES UNITY_BUILD OFF)
-    endif()
 endfunction()

@@ -182,7 +182,7 @@ for (const entry of performance.getEntriesByType('resource')) {
     if (!/^(file|data|blob):/.test(entry.name)) problems.push('loads ' + entry.name);
 }
 if (getComputedStyle(document.body).display === 'none') problems.push('nothing is shown');
-const dark = getComputedStyle(document.body).backgroundColor.match(/\d+/g).slice(0, 3).map(Number).reduce((a, b) => a + b, 0) < 300;
+const dark = getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g).slice(0, 3).map(Number).reduce((a, b) => a + b, 0) < 300;
 return {problems, formulas, dark, height: document.documentElement.scrollHeight, title: document.title};
 """
 

@@ -219,7 +219,7 @@ TEST_CASE("a cache in another order, as pages have it, gives the same logits", "
     }
 }
 
-TEST_CASE("every step of a schedule follows from its formula", "[families][schedule]")
+TEST_CASE("every step of a schedule follows from its formula", "[families][schedule][slow]")
 {
     for (const Served& decoder : decoders()) {
         CAPTURE(decoder.name);
