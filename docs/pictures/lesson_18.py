@@ -74,5 +74,5 @@ def growth(site):
     mib, ms = ([measured[f"{name}_{unit}"][-1] for name in ("reference", "fast")] for unit in ("mib", "ms"))
     return drawn, (
         f"The reference in double and the kernel in float32 on log axes, one head of 64 features, causal, one thread. At {int(n[-1])} tokens the reference "
-        f"takes {mib[0]:.0f} MiB and {ms[0]:.0f} ms, the kernel {mib[1]:.1f} MiB and {ms[1]:.0f} ms. The two lines of memory have different slopes, those of time the same."
+        f"takes {mib[0]:.0f} MiB and {ms[0]:.0f} ms, the kernel {mib[1]:.1f} MiB and {ms[1]:.0f} ms. The two lines of memory have different slopes, those of time nearly the same."
     )

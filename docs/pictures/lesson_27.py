@@ -33,7 +33,7 @@ def recalled(site):
     axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     return drawn, (
         "200 draws each. A state of 64 by 64 numbers recalls 64 new pairs, one of 16 by 16 does not; where keys are written again with other values, "
-        "only the delta rule knows the last."
+        "only the delta rule knows the last, as long as the state has room."
     )
 
 
