@@ -73,7 +73,7 @@ for (const stage of moving.stages("story")) {
                 html("button", { type: "button", class: "chance", style: `--share: ${chance}`, title: `go on with ${word}`, onclick: () => change([...words, word]) }, ...moving.said(word, chance))));
             verdict.replaceChildren("The next word: ", html("b", {}, likeliest[0].word), whole.word === likeliest[0].word ? "" : `, no longer ${whole.word}`);
             verdict.classList.toggle("flipped", whole.word !== likeliest[0].word);
-            exchange.textContent = words[0] === other ? `Put ${example[0]} in its place` : `Put ${other} in ${words[0]}'s place`;
+            exchange.textContent = `Put ${words[0] === other ? example[0] : other} in ${words[0]}'s place`;
         } catch (error) {
             if (still) {
                 still.hidden = false;
