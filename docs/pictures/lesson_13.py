@@ -18,8 +18,8 @@ def cache(site):
     cost.annotate("with a cache", (tokens[6], newest[6]), xytext=(0, 6), textcoords="offset points", ha="center", color=BLUE)
     cost.set(xlabel="token written", title="million multiplications of the decoder", ylim=(0, None), xticks=tokens)
     return drawn, (
-        f"Left: at each step only the newest token's keys and values are computed (blue); those of earlier tokens are kept (green). "
-        f"Right: token {len(said)} takes {everything[-1]:.0f} million multiplications without a cache and {newest[-1]:.1f} million with one."
+        f"First: at each step only the newest token's keys and values are computed (blue); those of earlier tokens are kept (green). "
+        f"Second: at the size of the paper, token {len(said)} takes {everything[-1]:.0f} million multiplications without a cache and {newest[-1]:.1f} million with one."
     )
 
 

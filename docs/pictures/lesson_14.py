@@ -30,8 +30,8 @@ def words(site):
     he, kite = trace["words.he.norms"], trace["words.kite.norms"]
     return drawn, (
         "The norm of the loss's gradient at each word, when the small model is asked for a word that it finds improbable; the orange "
-        f"word is where the prediction is read. Left: \u201cHe\u201d instead of \u201cShe\u201d; \u201cLily\u201d gets {he[0]:.1f}, and the word after "
-        f"the prediction exactly 0. Right: \u201ckite\u201d instead of \u201cball\u201d; \u201cball\u201d gets {kite[4]:.1f} and \u201cLily\u201d {kite[0]:.1f}."
+        f"word is where the prediction is read. First: \u201cHe\u201d instead of \u201cShe\u201d; \u201cLily\u201d gets {he[0]:.1f}, and the word after "
+        f"the prediction exactly 0. Second: \u201ckite\u201d instead of \u201cball\u201d; \u201cball\u201d gets {kite[4]:.1f} and \u201cLily\u201d {kite[0]:.1f}."
     )
 
 

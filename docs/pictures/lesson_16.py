@@ -64,6 +64,6 @@ def alibi(site):
     right.annotate("heads 4–7", (16, -slopes[5] * 16), (4, 0), textcoords="offset points", va="center", fontsize=8)
     right.set(xlabel="distance |n − m|", ylabel="bias", title="bias of 8 heads", xlim=(0, 19.5), xticks=range(0, 17, 4))
     return drawn, (
-        f"ALiBi. Left: the bias of the first of two heads on four tokens; a key that is one position away loses {-bias[0, 1]:.4f}. Right: with eight heads, "
+        f"ALiBi. First: the bias of the first of two heads on four tokens; a key that is one position away loses {-bias[0, 1]:.4f}. Second: with eight heads, "
         f"head 0 loses {slopes[0]:g} per position and so prefers near keys; head 7 loses {slopes[7]:.6f} and hardly distinguishes distances."
     )

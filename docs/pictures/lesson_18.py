@@ -28,7 +28,7 @@ def one_pass(site):
     right.legend(loc="upper left", fontsize=8)
     less = [j for j in keys if 0 < corrections[j] < 1]
     return drawn, (
-        f"One pass over the scores {row.astype(int).tolist()}. Left: each score, and the largest so far (orange). Right: the sum so far, of what is kept from before "
+        f"One pass over the scores {row.astype(int).tolist()}. First: each score, and the largest so far (orange). Second: the sum so far, of what is kept from before "
         f"and what a key adds. At keys {' and '.join(map(str, less))} a larger score comes, and the sum so far is multiplied by "
         f"{' and '.join(f'{corrections[j]:.4f}' for j in less)} first."
     )

@@ -15,7 +15,7 @@ def band(site):
     heatmap(left, weights, rows, [f"{int(d):+d}" if d else "0" for d in distances], title="band: by distance", numbers=True)
     heatmap(right, full, rows, [str(i) for i in range(full.shape[1])], title="full matrix with a mask: by key", numbers=True)
     return drawn, (
-        f"The same weights twice, for radius r = 1. Left: a column per distance, {weights.size} numbers. Right: a column per key, {full.size} numbers, of which "
+        f"The same weights twice, for radius r = 1. First: a column per distance, {weights.size} numbers. Second: a column per key, {full.size} numbers, of which "
         f"{trace['full.wasted'].item():.0%} are zero. Token 3 gives itself {weights[3, 1]:.2f} in both."
     )
 

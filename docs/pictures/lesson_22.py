@@ -34,8 +34,8 @@ def singular_values(site):
     right.set(title="this lesson: d_model = 4, d_k = 2", xlabel="number of the singular value", xticks=range(1, 5))
     right.legend(fontsize=8)
     return drawn, (
-        f"Singular values of M = W_q W_kᵀ. Left: each trained head of layer 1 has {d_k} that are not 0, of {len(query)}; in head {named} the largest is "
-        f"{largest:.2f}, number {d_k} is {last:.2f} and number {d_k + 1} is {abs(round(after, 6)):g}. Right: the two heads of this lesson have rank "
+        f"Singular values of M = W_q W_kᵀ. First: each trained head of layer 1 has {d_k} that are not 0, of {len(query)}; in head {named} the largest is "
+        f"{largest:.2f}, number {d_k} is {last:.2f} and number {d_k + 1} is {abs(round(after, 6)):g}. Second: the two heads of this lesson have rank "
         f"{int(trace['head.0.rank'])}, their sum and both mixtures rank {int(trace['sum.rank'])}."
     )
 
@@ -52,6 +52,6 @@ def mixing(site):
         heatmap(row[2], trace[f"talking.head.{head}.mixed_weights"], title=f"mixed weights {head}")
     before, after = trace["talking.head.0.weights"][0], trace["talking.head.0.mixed_weights"][0]
     return drawn, (
-        f"Weights without talking (left), after mixing the scores (middle), and after mixing the weights too (right); negative numbers are "
+        f"Weights without talking (first), after mixing the scores (second), and after mixing the weights too (third); negative numbers are "
         f"orange. Row 0 of softmax 0 sums to {before.sum():.4f}, row 0 of mixture 0 to {after.sum():.4f}."
     )

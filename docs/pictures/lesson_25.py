@@ -54,5 +54,5 @@ def sinks(site):
         ax.tick_params(labelsize=7)
     return drawn, (
         "The weights of the echo model\u2019s head. After a sign it looks at the letter before the sign; after a letter it has nothing to look for, and puts its weight on the first "
-        "word. With a learned sink (right) much of that goes to the sink."
+        "word. With a learned sink (last) much of that goes to the sink."
     )

@@ -262,7 +262,8 @@ def check_lesson(reader, page, lesson):
         reader.expect("all verified" in reader.badge(), f"{cell} edited: {reader.badge()} {reader.trouble()}")
         reader.run(set_cell, cell, "x")
         reader.expect(reader.trouble() == f'{cell}: "x" is no number', f"a letter: {reader.trouble()}")
-        reader.timed(lambda: reader.run("document.querySelector('.lab-reset').click()"), "reset does nothing")
+        reset = reader.timed(lambda: reader.run("document.querySelector('.lab-reset').click()"), "reset does nothing")
+        edit = min(edit, reset)  # both compute the same; a machine that does other things, too, delays one of them
         reader.expect(reader.run(TEXTS) == after, "reset does not give the example back")
     return took, edit, len(before), names
 
