@@ -40,7 +40,8 @@ def axe_core(root, given):
     file = given or folder / "node_modules" / "axe-core" / "axe.min.js"
     if not file.is_file() and given is None and shutil.which("npm"):
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "install", "--prefix", folder, "--no-save", "--ignore-scripts", "--silent", f"axe-core@{VERSION}"], check=False)
+        impatient = ["--fetch-retries=0", "--fetch-timeout=30000"]  # there may be no network
+        subprocess.run(["npm", "install", "--prefix", folder, "--no-save", "--ignore-scripts", "--silent", *impatient, f"axe-core@{VERSION}"], check=False)
     return file.read_text(encoding="utf-8") if file.is_file() else None
 
 
