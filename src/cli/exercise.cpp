@@ -39,7 +39,7 @@ int check_exercise(const Request& request)
         }
         std::erase(right, call.function);
         wrong.push_back(call.function);
-        print("{}", to_text(hints_on({call, reference, expected, mine->second, "your function"}), stage));
+        print_lines(to_text(hints_on({call, reference, expected, mine->second, "your function"}), stage));
     }
     if (right.empty() && wrong.empty())
         throw Error(request.found.string() + " has no result of a call: call.0, call.1, …");

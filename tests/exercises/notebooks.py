@@ -107,6 +107,8 @@ class Notebooks(unittest.TestCase):
         self.assertIn("The arithmetic", str(attn.exercise("01_single_query", my_weights, hint="step")))
         self.assertIn('hint="step"', str(attn.exercise("01_single_query", my_weights)))
         self.assertIn("#d1343f", said._repr_html_())
+        self.assertGreater(len(str(said).splitlines()), 5)
+        self.assertNotIn("\\n", str(said))
 
     def test_what_is_no_exercise_is_refused(self):
         def my_scores(query, keys):
