@@ -126,6 +126,8 @@ TEST_CASE("attn run model --schedule gives the same over several calls, of one s
     };
     const Array by_lengths = batch_of("lengths", Array{{2}, {2, 3}, ElementType::integer});
     CHECK(by_lengths.shape.front() == 5);
+    const Array without_one = batch_of("lengths", Array{{2}, {2, 0}, ElementType::integer});
+    CHECK(without_one.shape.front() == 2);
     const Array by_mask = batch_of("attention_mask", Array{{2, 3}, {1, 1, 0, 1, 1, 1}, ElementType::integer});
     CHECK(by_lengths.values == by_mask.values);
 }

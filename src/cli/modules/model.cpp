@@ -221,12 +221,16 @@ void run_in_calls(const std::string& schedule, const files::Model& model, const 
     std::vector<std::size_t> lengths;
     for (const Integers& sequence : sequences)
         lengths.push_back(sequence.size());
-    std::vector<Term<Matrix>> results;
-    for (Matrix& logits :
-         run_schedule(sequences, schedule_called(schedule, lengths), model.weights, model.description, run.trace))
-        results.emplace_back(std::move(logits),
-                             run.trace.known("sequences." + std::to_string(results.size()) + ".logits"));
-    (void)run.trace("output[tokens, vocabulary]", concat(results, 0));
+    if (std::ranges::all_of(lengths, [](std::size_t length) { return length == 0; }))
+        throw Error("--schedule: no sequence has a token");
+    const std::string name = model.description.has_logits ? ".logits" : ".output";
+    std::vector<Matrix> results =
+        run_schedule(sequences, schedule_called(schedule, lengths), model.weights, model.description, run.trace);
+    std::vector<Term<Matrix>> given;
+    for (std::size_t i = 0; i < results.size(); ++i)
+        if (lengths[i] > 0)
+            given.emplace_back(std::move(results[i]), run.trace.known("sequences." + std::to_string(i) + name));
+    (void)run.trace("output[tokens, features]", concat(given, 0));
 }
 
 void run_on_tokens(const files::Model& model, const ModuleRun& run)
@@ -277,8 +281,7 @@ void run_model(const ModuleRun& run, const Part& part)
     if (!part.schedule.empty()) {
         if (taken != "ids" || part.first != 0)
             throw Error("--schedule: a schedule is of the ids of whole sequences, and stands beside neither --first "
-                        "nor a part of the "
-                        "layers");
+                        "nor a part of the layers");
         return run_in_calls(part.schedule, model, run);
     }
     if (taken == "pixel_values") {

@@ -23,6 +23,8 @@ std::string text_of(const Segment& segment)
 
 void expect_call(const Call& call, const std::vector<Integers>& sequences)
 {
+    if (call.empty())
+        throw Error("run_schedule: a call has no segment, expected one or more");
     std::vector<bool> is_in_call(sequences.size());
     for (const Segment& segment : call) {
         if (segment.sequence >= sequences.size() || segment.after.value_or(0) >= sequences.size())
@@ -42,12 +44,19 @@ void expect_call(const Call& call, const std::vector<Integers>& sequences)
 /// The logits of the tokens that each sequence has had so far: rows of what calls gave.
 class Results {
 public:
-    explicit Results(std::size_t sequences) : rows_(sequences), before_(sequences) {}
-
-    /// @param path  of the logits, in the scope of the schedule
-    void add_call(std::string path, Matrix logits)
+    /// @param has_logits  false where the tokens after the last layer are what a call gives
+    Results(std::size_t sequences, bool has_logits)
+        : name_(has_logits ? "logits" : "output"),
+          label_(has_logits ? "logits[n, vocabulary]" : "output[n, d_model]"),
+          rows_(sequences),
+          before_(sequences)
     {
-        paths_.push_back(std::move(path));
+    }
+
+    /// @param scope  of the call, in that of the schedule
+    void add_call(const std::string& scope, Matrix logits)
+    {
+        paths_.push_back(scope + "." + name_);
         logits_.push_back(std::move(logits));
     }
     /// The logits of the newest call have those of a segment, from a row on; its earlier tokens are those before the call.
@@ -61,13 +70,14 @@ public:
     }
     void end_call() { before_ = rows_; }
 
-    /// Each sequence's, put together.
+    /// Each sequence's, put together. One that was given no token is no step.
     std::vector<Matrix> all(const Trace& trace) const
     {
         std::vector<Matrix> all;
         for (std::size_t i = 0; i < rows_.size(); ++i)
-            all.push_back(trace.scope("sequences", i)(
-                "logits[n, vocabulary]", [&] { return formula(rows_[i]); }, together(rows_[i])));
+            all.push_back(rows_[i].empty() ? together(rows_[i])
+                                           : trace.scope("sequences", i)(
+                                                 label_, [&] { return formula(rows_[i]); }, together(rows_[i])));
         return all;
     }
 
@@ -100,6 +110,7 @@ private:
         return count == 1 ? parts : "concat(" + parts + ", axis=0)";
     }
 
+    std::string name_, label_;
     std::vector<std::vector<Row>> rows_, before_;
     std::vector<std::string> paths_;
     std::vector<Matrix> logits_;
@@ -200,7 +211,7 @@ std::vector<Matrix> run_packed(const std::vector<Integers>& sequences, const Sch
                                const Trace& trace)
 {
     expect_ring(schedule, description);
-    Results results(sequences.size());
+    Results results(sequences.size(), description.has_logits);
     PlacedCache cache;
     for (std::size_t i = 0; i < schedule.calls.size(); ++i) {
         const Call& call = schedule.calls[i];
@@ -208,7 +219,7 @@ std::vector<Matrix> run_packed(const std::vector<Integers>& sequences, const Sch
         auto [logits, after] = language_model(ids, places, before(cache, call, schedule, sequences.size()), weights,
                                               description, trace.scope("calls", i));
         cache = schedule.ring ? within_ring(after, *schedule.ring, sequences.size()) : std::move(after);
-        results.add_call("calls." + std::to_string(i) + ".logits", std::move(logits));
+        results.add_call("calls." + std::to_string(i), std::move(logits));
         std::size_t row = 0;
         for (const Segment& segment : call) {
             results.add(segment, row);
@@ -233,7 +244,7 @@ std::vector<Matrix> run_one_by_one(const std::vector<Integers>& sequences, const
 {
     if (schedule.ring)
         throw Error("run_schedule: a state forgets by itself, and keeps no ring of tokens");
-    Results results(sequences.size());
+    Results results(sequences.size(), description.has_logits);
     std::vector<SequenceCache> caches(sequences.size());
     for (std::size_t i = 0; i < schedule.calls.size(); ++i) {
         const Trace inside = trace.scope("calls", i);
@@ -249,7 +260,7 @@ std::vector<Matrix> run_one_by_one(const std::vector<Integers>& sequences, const
             auto [logits, cache] =
                 language_model(ids, past.layers, weights, description, inside.scope("sequence", segment.sequence));
             caches[segment.sequence] = {std::move(cache), segment.end};
-            results.add_call("calls." + std::to_string(i) + ".sequence." + std::to_string(segment.sequence) + ".logits",
+            results.add_call("calls." + std::to_string(i) + ".sequence." + std::to_string(segment.sequence),
                              std::move(logits));
             results.add(segment, 0);
         }
@@ -307,7 +318,8 @@ Schedule at_once(const std::vector<std::size_t>& lengths)
 {
     Schedule schedule;
     for (std::size_t sequence = 0; sequence < lengths.size(); ++sequence)
-        schedule.calls.push_back({{sequence, 0, lengths[sequence]}});
+        if (lengths[sequence] > 0)
+            schedule.calls.push_back({{sequence, 0, lengths[sequence]}});
     return schedule;
 }
 

@@ -236,6 +236,22 @@ TEST_CASE("every step of a schedule follows from its formula", "[families][sched
     }
 }
 
+TEST_CASE("a decoder without logits gives its last tokens, and a sequence without a token is no step", "[schedule]")
+{
+    Served decoder = decoders().front();
+    decoder.model.description.has_logits = false;
+    decoder.sequences.push_back(Integers(Integers::shape_type{0}));
+    for (const char* name : {"at-once", "packed", "chunks:2"}) {
+        CAPTURE(name);
+        Recorder recorder;
+        const auto found = run_schedule(decoder.sequences, schedule_called(name, decoder.lengths()),
+                                        decoder.model.weights, decoder.model.description, Trace(recorder));
+        CHECK(formula::verify(recorder.recording()).passed());
+        CHECK(close(found[0], language_model(decoder.sequences[0], decoder.model.weights, decoder.model.description)));
+        CHECK(found.back().shape(0) == 0);
+    }
+}
+
 TEST_CASE("what no schedule means is refused", "[schedule]")
 {
     const Served decoder = decoders().front();
@@ -246,6 +262,7 @@ TEST_CASE("what no schedule means is refused", "[schedule]")
     refused({{{{0, 2, 3}}}}, "the cache has 0 of these");
     refused({{{{9, 0, 1}}}}, "there are");
     refused({{{{0, 0, 1, 9}}}}, "there are");
+    refused({{{}}}, "a call has no segment");
     refused({{{{0, 1, 1}}}}, "a segment at least one");
     refused({{{{0, 0, 1000}}}}, "a segment at least one");
     refused({{{{0, 0, 1}, {0, 1, 2}}}}, "twice in one call");
