@@ -56,7 +56,9 @@ Schedule schedule_called(std::string_view name, const std::vector<std::size_t>& 
 ///                   | step               | shape           | formula                                                      |
 ///                   |--------------------|-----------------|--------------------------------------------------------------|
 ///                   | sequences.0.logits | (n, vocabulary) | concat(calls.0.logits[0:3], calls.1.logits[0:1], axis=0)     |
-/// @return for each sequence, (n, vocabulary), the logits of the tokens that it was given
+///
+///                   or `output` of a decoder without logits; a sequence that was given no token has none
+/// @return for each sequence, (n, vocabulary), the logits of the tokens that it was given, or (n, d_model)
 /// @throws Error  where a segment begins after what the cache has of its sequence, or ends after it; where a ring is narrower than a
 ///                window, or a layer has none; and as language_model()
 std::vector<Matrix> run_schedule(const std::vector<Integers>& sequences, const Schedule& schedule,
