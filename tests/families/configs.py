@@ -97,7 +97,8 @@ DECODERS = [
     ("exaone4", "Exaone4Config", dict(COMMON, num_hidden_layers=3, sliding_window=5, sliding_window_pattern=3, **rope())),
     ("exaone4-full", "Exaone4Config", dict(COMMON, sliding_window=None, layer_types=["full_attention"] * 2, **rope())),
     ("nemotron", "NemotronConfig", dict(COMMON, head_dim=8, attention_bias=True, mlp_bias=True, **rope(partial_rotary_factor=0.5))),
-    ("olmo3", "Olmo3Config", dict(COMMON, num_hidden_layers=3, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"], **rope())),
+    ("olmo3", "Olmo3Config", dict(COMMON, num_hidden_layers=3, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        rope_parameters=dict(full_attention=dict(rope_type="yarn", rope_theta=100.0, factor=4.0, original_max_position_embeddings=16, beta_fast=4.0, beta_slow=0.5), sliding_attention=dict(rope_type="default", rope_theta=50.0)))),
 ]
 
 BERT = dict(vocab_size=40, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, type_vocab_size=2)

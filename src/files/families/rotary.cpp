@@ -24,11 +24,18 @@ Parameters parameters_of(const Settings& settings, bool is_windowed)
         return {"rope_scaling", settings.rotary_scaling};
     if (!settings.rotary_parameters.is_object())
         return {"rope_parameters", Json::object()};
-    const std::string type = is_windowed ? "sliding_attention" : "full_attention";
-    const auto own = settings.rotary_parameters.find(type);
-    if (!settings.has_rotary_by_layer_type || own == settings.rotary_parameters.end())
+    if (!settings.has_rotary_by_layer_type || settings.rotary_parameters.empty())
         return {"rope_parameters", settings.rotary_parameters};
-    return {"rope_parameters." + type, own->is_null() ? Json::object() : *own};
+    for (const auto& [field, own] : settings.rotary_parameters.items())
+        if (field != "sliding_attention" && field != "full_attention")
+            throw Error("rope_parameters has " + field +
+                        ", expected full_attention and sliding_attention, each with its own");
+    const std::string type = is_windowed ? "sliding_attention" : "full_attention";
+    const Json own = settings.rotary_parameters.value(type, Json());
+    if (own.is_object() && own.contains("truncate") && own["truncate"] != true)
+        throw Error("rope_parameters." + type + ".truncate is " + own["truncate"].dump() +
+                    ", expected true: transformers computes so, whatever stands here");
+    return {"rope_parameters." + type, own.is_null() ? Json::object() : own};
 }
 
 double base_of(const Settings& settings, bool is_windowed)

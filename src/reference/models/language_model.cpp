@@ -303,6 +303,19 @@ bool is_before_tokens(const Padding& padding)
     return false;
 }
 
+/// Whether a token of any sequence is not real, and stands between two that are.
+bool is_between_tokens(const Padding& padding)
+{
+    const auto* mask = std::get_if<Mask>(&padding);
+    for (std::size_t b = 0; mask != nullptr && b < mask->shape(0); ++b) {
+        const auto row = xt::row(*mask, b);
+        const auto first = std::find(row.begin(), row.end(), true);
+        if (!std::is_sorted(first, row.end(), std::greater<>()))
+            return true;
+    }
+    return false;
+}
+
 /// Padding before a token gives it another position, which does not matter where positions only say how far apart tokens are.
 void expect_unmoved(const Padding& padding, const LanguageModelWeights& weights,
                     const LanguageModelDescription& description)
@@ -313,6 +326,13 @@ void expect_unmoved(const Padding& padding, const LanguageModelWeights& weights,
         throw Error(
             "language_model: padding stands before a token, and the model has learned positions, which count it or "
             "not, as one asks: put it behind the tokens");
+    const auto has_alibi = [](const BlockDescription& layer) {
+        return layer.attention.positions == HeadPositions::alibi;
+    };
+    if (is_between_tokens(padding) && std::ranges::any_of(description.layers, has_alibi))
+        throw Error(
+            "language_model: padding stands between tokens, and ALiBi counts it as a distance or not, as one asks: "
+            "put it before or behind the tokens");
     if (std::ranges::any_of(description.layers, [](const BlockDescription& layer) { return layer.chunk.has_value(); }))
         throw Error(
             "language_model: padding stands before a token, and chunks begin at the first: put it behind the tokens");

@@ -425,6 +425,60 @@ TEST_CASE("positions of each type of layers are refused where the family has one
     CHECK(refused("gemma3", [](nlohmann::json& config) {
               config["rope_parameters"]["full_attention"]["rope_theta"] = 5;
           }).empty());
+    CHECK_THAT(refused("olmo3",
+                       [](nlohmann::json& config) {
+                           config["rope_parameters"] = {{"rope_theta", 100}};
+                       }),
+               ContainsSubstring("rope_parameters has rope_theta, expected full_attention and sliding_attention"));
+    CHECK_THAT(refused("olmo3",
+                       [](nlohmann::json& config) { config["rope_parameters"]["full_attention"]["truncate"] = false; }),
+               ContainsSubstring("full_attention.truncate is false, expected true"));
+}
+
+TEST_CASE("a scaling of OLMo 3's configurations of before is that of layers without a window", "[families]")
+{
+    const TemporaryFolder folder;
+    nlohmann::json config = read_json_object(goldens / "olmo3" / "config.json", "a configuration");
+    nlohmann::json& by_type = config["rope_parameters"];
+    by_type["sliding_attention"]["rope_theta"] = 500000; // what transformers' class has
+    const auto description = [&] {
+        std::ofstream(folder / "config.json") << config.dump();
+        return read_model(folder / "", read_weights(goldens / "olmo3")).description;
+    };
+    const LanguageModelDescription now = description();
+    config["rope_scaling"] = by_type["full_attention"];
+    config["rope_scaling"].erase("rope_theta");
+    config["rope_theta"] = by_type["full_attention"]["rope_theta"];
+    config.erase("rope_parameters");
+    const LanguageModelDescription before = description();
+    REQUIRE(before.layers.size() == 3);
+    for (std::size_t i = 0; i < 3; ++i)
+        CHECK(describe(before.layers[i]) == describe(now.layers[i]));
+    CHECK(describe(now.layers[0]) != describe(now.layers[1]));
+}
+
+TEST_CASE("gelu of Gemma's first releases is its tanh approximation", "[families]")
+{
+    const TemporaryFolder folder;
+    nlohmann::json config = read_json_object(goldens / "gemma" / "config.json", "a configuration");
+    config["hidden_act"] = "gelu";
+    std::ofstream(folder / "config.json") << config.dump();
+    const Model model = read_model(folder / "", read_weights(goldens / "gemma"));
+    const NamedArrays expected = read_npz(goldens / "gemma" / "expected.npz");
+    const Matrix logits = language_model(array_in<Integers>(expected, "ids"), model.weights, model.description);
+    CHECK(distance(logits, expected_of<Matrix>(expected)) <= 1e-12);
+}
+
+TEST_CASE("padding between tokens is refused where ALiBi counts distances", "[families]")
+{
+    const Model model = model_in(goldens / "bloom");
+    const IntegerMatrix ids(std::array<std::size_t, 2>{1, 4}, 5);
+    Mask mask(ids.shape(), true);
+    mask(0, 0) = false;
+    CHECK_NOTHROW(language_model(ids, mask, model.weights, model.description));
+    mask(0, 2) = false;
+    CHECK_THROWS_WITH(language_model(ids, mask, model.weights, model.description),
+                      ContainsSubstring("padding stands between tokens"));
 }
 
 TEST_CASE("a configuration that says something unknown is refused by name", "[families]")
@@ -467,6 +521,11 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
                ContainsSubstring("layer 1 has a shared expert, and config.json says that there is none"));
     CHECK_THAT(refused("deepseek-v3", with("n_group", nullptr)),
                ContainsSubstring("n_group is null, expected a whole number"));
+    CHECK_THAT(refused("gemma", with("use_bidirectional_attention", true)), ContainsSubstring("drops it with sdpa"));
+    CHECK_THAT(refused("gemma2", with("use_bidirectional_attention", true)), ContainsSubstring("drops it with sdpa"));
+    CHECK_THAT(refused("gpt-oss", with("swiglu_alpha", 1)), ContainsSubstring("swiglu_alpha is 1, expected 1.702"));
+    CHECK_THAT(refused("qwen3-next", with("hidden_act", "gelu")),
+               ContainsSubstring("hidden_act is \"gelu\", expected \"silu\""));
     CHECK_THAT(refused("deepseek-v2", with("topk_method", "noaux_tc")),
                ContainsSubstring("topk_method is \"noaux_tc\", expected \"greedy\""));
     CHECK_THAT(
