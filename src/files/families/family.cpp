@@ -102,6 +102,16 @@ void add_variant(Family& family, const Json& variant)
             entries->update(variant[key]);
 }
 
+/// The class whose result is the last hidden states, without a head: LlamaModel of LlamaForCausalLM.
+std::string base_architecture(const Family& family)
+{
+    const std::string& head = family.architectures.front();
+    const std::size_t end = std::min(head.find("ForCausalLM"), head.find("LMHeadModel"));
+    return end == std::string::npos
+               ? ""
+               : head.substr(0, end) + (family.model_type.ends_with("_text") ? "TextModel" : "Model");
+}
+
 } // namespace
 
 Family family_of(const Json& config)
@@ -153,10 +163,16 @@ Settings settings_of(const Family& family, const Json& config)
             apply(settings, name, rule, rule["default"]);
     }
     const auto is_of_config = [&](const std::string& name) { return *settings.architectures == std::vector{name}; };
-    if (settings.architectures && std::ranges::none_of(family.architectures, is_of_config)) {
+    if (!settings.architectures || std::ranges::any_of(family.architectures, is_of_config))
+        return settings;
+    if (const std::string base = base_architecture(family); is_of_config(base)) {
+        settings.has_logits = false;
+    } else {
         std::string known;
         for (const std::string& name : family.architectures)
             known += (known.empty() ? "" : " and ") + name;
+        if (!base.empty() && std::ranges::find(family.architectures, base) == family.architectures.end())
+            known += " and " + base;
         throw Error("architectures " + config["architectures"].dump() + " is not known; known of this family is " +
                     known);
     }

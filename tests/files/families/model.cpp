@@ -10,6 +10,7 @@
 #include "attn/formula/verify.hpp"
 #include "attn/mistakes/pitfalls.hpp"
 #include "attn/reference/models/signal_model.hpp"
+#include "attn/reference/ops/matmul.hpp"
 
 #include "sources.hpp"
 #include "temporary_folder.hpp"
@@ -20,6 +21,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <tuple>
 
 using namespace attn;
 using namespace attn::files;
@@ -455,6 +457,37 @@ TEST_CASE("a scaling of OLMo 3's configurations of before is that of layers with
     for (std::size_t i = 0; i < 3; ++i)
         CHECK(describe(before.layers[i]) == describe(now.layers[i]));
     CHECK(describe(now.layers[0]) != describe(now.layers[1]));
+}
+
+TEST_CASE("a model without its head gives what the head makes logits of", "[families]")
+{
+    for (const auto& [name, architecture, prefix, head] :
+         {std::tuple("llama", "LlamaModel", "model.", "lm_head.weight"),
+          {"gpt-neox", "GPTNeoXModel", "gpt_neox.", "embed_out.weight"},
+          {"gemma3", "Gemma3TextModel", "model.", nullptr}}) {
+        CAPTURE(name);
+        const TemporaryFolder folder;
+        nlohmann::json config = read_json_object(goldens / name / "config.json", "a configuration");
+        config["architectures"] = {architecture};
+        std::ofstream(folder / "config.json") << config.dump();
+        NamedArrays arrays;
+        for (auto& [tensor, array] : read_weights(goldens / name))
+            if (head == nullptr || tensor != head)
+                arrays.emplace(tensor.starts_with(prefix) ? tensor.substr(std::string_view(prefix).size()) : tensor,
+                               array);
+        const Model model = read_model(folder / "", arrays);
+        CHECK_FALSE(model.description.has_logits);
+        const NamedArrays expected = read_npz(goldens / name / "expected.npz");
+        const Matrix last = language_model(array_in<Integers>(expected, "ids"), model.weights, model.description);
+        LanguageModelWeights whole = model_in(goldens / name).weights;
+        const LanguageModelDescription description = model_in(goldens / name).description;
+        Matrix logits = matmul(last, whole.output ? *whole.output : transpose(std::get<Matrix>(whole.embedding)));
+        if (const auto cap = description.logit_softcap)
+            logits = *cap * xt::tanh(logits / *cap);
+        CHECK(distance(logits, expected_of<Matrix>(expected)) <= 1e-12);
+    }
+    CHECK_THAT(refused("llama", [](nlohmann::json& config) { config["architectures"] = {"GemmaModel"}; }),
+               ContainsSubstring("known of this family is LlamaForCausalLM and LlamaModel"));
 }
 
 TEST_CASE("gelu of Gemma's first releases is its tanh approximation", "[families]")
