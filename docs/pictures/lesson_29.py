@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from generator.picture import BLUE, ORANGE, figure, heatmap, picture
+from generator.picture import BLUE, ORANGE, figure, image, picture
 
 
 @picture
@@ -12,7 +12,7 @@ def ways(site):
     drawn, axes = figure(7, 2.9, columns=3)
     masks = (trace["right.mask"][0], "padded on the right"), (trace["left.mask"][0], "padded on the left"), (trace["packed.mask"], "packed into one row")
     for ax, (mask, title) in zip(axes, masks):
-        heatmap(ax, mask, numbers=False, title=title, largest=1)
+        image(ax, mask, title=title)
     return drawn, (
         f"Rows are queries, columns keys; coloured where a word can attend to another. Panels 1 and 2: the row of the first request, {trace['lengths'][0]} words of {trace['longest']} places. "
         "Panel 3: all three requests, each a triangle of its own."

@@ -83,7 +83,7 @@ Term<Vector> numbers_to(std::size_t count, const Trace& trace)
     return arange(number(static_cast<double>(count), trace));
 }
 
-void expect_requests(const Integers& ids, const Integers& lengths)
+void expect_requests(const Integers& ids, const Integers& lengths, std::size_t positions)
 {
     double tokens = 0;
     for (const std::int64_t length : lengths) {
@@ -95,6 +95,10 @@ void expect_requests(const Integers& ids, const Integers& lengths)
     if (tokens != static_cast<double>(ids.size()))
         throw Error("lengths: the requests have " + exact_text(tokens) +
                     " words together, and ids has " + std::to_string(ids.size()));
+    if (ids.size() > positions)
+        throw Error("ids has " + std::to_string(ids.size()) +
+                    " words, expected at most " + std::to_string(positions) +
+                    ": one way of this lesson counts positions through all of them");
 }
 
 Requests take_requests(Lesson& lesson, const Reader& reader)
@@ -107,7 +111,7 @@ Requests take_requests(Lesson& lesson, const Reader& reader)
                             "The kite was "
                             "Ben got a green hat ."));
     const Term counts = lesson.input("lengths[b]", Integers{9, 17, 6});
-    expect_requests(*ids, *counts);
+    expect_requests(*ids, *counts, model.weights.position_embedding.shape(0));
     const Term lengths = reals(counts);
     const Term request = numbers_to(lengths.size(), trace);
     const Term before = matmul(ones(request < each_row(request)), lengths);

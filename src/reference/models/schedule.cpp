@@ -250,10 +250,10 @@ std::vector<Matrix> run_packed(const std::vector<Integers>& sequences, const Sch
                                const LanguageModelWeights& weights, const LanguageModelDescription& description,
                                const Trace& trace)
 {
+    std::optional<PagedCache> pages = pages_of(schedule, sequences, description);
     expect_ring(schedule, description);
     Results results(sequences.size(), description.has_logits);
     PlacedCache cache;
-    std::optional<PagedCache> pages = pages_of(schedule, sequences, description);
     for (std::size_t i = 0; i < schedule.calls.size(); ++i) {
         const Call& call = schedule.calls[i];
         const Trace inside = trace.scope("calls", i);

@@ -68,11 +68,11 @@ TEST_CASE("slots are the rows of a table's blocks, and follow from their formula
     const Pages pages{.size = 4, .count = 8, .tables = {}};
     Recorder recorder;
     const Trace trace(recorder);
-    CHECK(*slots_of({{7, 2, 5}, 9}, pages, trace) == Integers{28, 29, 30, 31, 8, 9, 10, 11, 20});
+    CHECK((*slots_of({{7, 2, 5}, 9}, pages, trace) == Integers{28, 29, 30, 31, 8, 9, 10, 11, 20}));
     CHECK(recorder.recording().at("slots").formula == "4 * table[arange(9) // 4] + arange(9) % 4");
     CHECK(formula::verify(recorder.recording()).passed());
     CHECK((*slots_of({}, pages)).size() == 0);
-    CHECK(*slots_of({{3}, 1}, {.size = 1, .count = 4, .tables = {}}) == Integers{3});
+    CHECK((*slots_of({{3}, 1}, {.size = 1, .count = 4, .tables = {}}) == Integers{3}));
 }
 
 TEST_CASE("whatever sequences do, no token's slot is written by another sequence", "[layers][pages][property]")
