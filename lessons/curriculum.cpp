@@ -6,7 +6,8 @@ namespace part {
 constexpr std::string_view attention = "I. Attention",
                            transformer = "II. The Transformer",
                            learning = "III. Learning", today = "IV. Attention today",
-                           beside = "V. Further topics", served = "VI. Served today";
+                           beside = "V. Further topics", served = "VI. Served today",
+                           over_time = "VII. Served over time";
 }
 
 std::span<const CurriculumEntry> curriculum()
@@ -182,6 +183,13 @@ std::span<const CurriculumEntry> curriculum()
          "Without softmax a text is summed up in one matrix: a running sum, decay, the "
          "delta rule, and what such a state can recall.",
          {3, 13, 21}},
+        {"29_many_sequences",
+         part::over_time,
+         "Many sequences at once",
+         "Requests of different lengths in one call: padded, packed, joining and "
+         "leaving, "
+         "and with keys and values in pages that they share.",
+         {5, 13, 17}},
     };
     return lessons;
 }

@@ -39,6 +39,7 @@
 #include "attn/reference/layers/linear.hpp"
 #include "attn/reference/layers/multi_head.hpp"
 #include "attn/reference/layers/norm.hpp"
+#include "attn/reference/layers/pages.hpp"
 #include "attn/reference/layers/patches.hpp"
 #include "attn/reference/layers/position.hpp"
 #include "attn/reference/layers/recurrent/gru.hpp"

@@ -91,7 +91,7 @@ TEST_CASE("attn run model --schedule gives the same over several calls, of one s
     const TemporaryFolder folder;
     REQUIRE(run_on("model", golden("gemma2"), folder).code == 0);
     const Array whole = read_trace(folder / "t.npz").find("logits")->value;
-    for (const char* name : {"steps:2", "chunks:3", "packed", "joined:1", "at-once"}) {
+    for (const char* name : {"steps:2", "chunks:3", "packed", "joined:1", "at-once", "pages:2"}) {
         CAPTURE(name);
         const Ended ended = run_on("model", golden("gemma2"), folder, {"--schedule", name});
         CAPTURE(ended.errors);
@@ -106,7 +106,7 @@ TEST_CASE("attn run model --schedule gives the same over several calls, of one s
         }
     }
     for (const auto& [flags, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-             {{"--schedule", "pages:4"}, "there is no schedule 'pages:4'"},
+             {{"--schedule", "pages"}, "there is no schedule 'pages'"},
              {{"--schedule", "chunks:2", "--first", "1"}, "stands beside neither --first"}}) {
         const Ended refused = run_on("model", golden("gemma2"), folder, flags);
         CHECK(refused.code == 2);

@@ -183,6 +183,20 @@ EXERCISES = {
              "decay * previous_state + outer(key, beta * value)": "delta_not_subtracted", "decayed = decay * previous_state\ndecayed + outer(key, value - key @ decayed)": "delta_beta_missing"},
         ),
     },
+    "29_many_sequences": {
+        "my_positions": (
+            "i = arange(real.shape[1])\nmaximum(1 * real @ (1 * (i[:, None] <= i)) - 1, 0)",
+            {"0 * real + arange(real.shape[1])": "wrong", "i = arange(real.shape[1])\n1 * real @ (1 * (i[:, None] <= i))": "Right so far", "i = arange(real.shape[1])\n1 * real @ (1 * (i[:, None] <= i)) - 1": "wrong"},
+        ),
+        "my_paged_context": (
+            "i = arange(tokens)\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query / sqrt(query.shape[0])) @ values[slots]",
+            {"i = arange(tokens)\nsoftmax(keys[i] @ query / sqrt(query.shape[0])) @ values[i]": "wrong",
+             "i = arange(size * table.shape[0])\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query / sqrt(query.shape[0])) @ values[slots]": "wrong",
+             "i = arange(tokens)\nslots = table[i // size] + i % size\nsoftmax(keys[slots] @ query / sqrt(query.shape[0])) @ values[slots]": "wrong",
+             "i = arange(tokens)\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query) @ values[slots]": "no_scale",
+             "i = arange(tokens)\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query / sqrt(query.shape[0])) @ values[i]": "Right so far"},
+        ),
+    },
 }
 
 
@@ -756,8 +770,21 @@ def check_caches(stage):
     stage.reader.expect("4 heads of keys and values take 0.125" in stage.text(), "four of 32 heads keep no eighth")
 
 
+def check_pages(stage):
+    of = lambda: float(re.search(r"(\d\.\d+) of the weight", stage.text())[1])
+    stage.reader.expect(of() > 0.5 and "1 saved by sharing" in stage.text(), f"with the rest of its last block Lily’s reads {stage.text()}")
+    stage.reader.expect(len(stage.texts(".block.shared")) == 1 and stage.texts(".weighed .stale")[0].startswith("He"), f"shared are {stage.texts('.block.shared')}, left over {stage.texts('.weighed .stale')}")
+    stage.press("its own words")
+    stage.reader.expect("what it would be alone" in stage.text() and stage.texts(".weighed .stale") == [], f"its own words: {stage.text()}")
+    stage.press("begin again")
+    stage.press("Lily’s writes a word")
+    stage.reader.expect(stage.texts(".weighed span") != [] and len(stage.texts(".weighed > span")) == 2, "after two words there are others")
+    stage.run("for (let i = 0; i < 8; i++) [...stage.querySelectorAll('button')].find(b => b.textContent === 'Lily’s writes a word').click()")
+    stage.reader.wait(f"{stage.before}return [...stage.querySelectorAll('.trouble')].some(e => e.textContent.includes('Lily’s request has all of its 9 words'))", f"a tenth word is not refused: {stage.troubles()}")
+
+
 STAGES = {"plane": None, "story": None, "saturation": check_saturation, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "norm": check_norm, "backwards": check_backwards, "translation": check_translation, "beams": check_beams,
-          "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts, "state": check_state, "caches": check_caches}  # fmt: skip
+          "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts, "state": check_state, "caches": check_caches, "pages": check_pages}  # fmt: skip
 
 
 def check_stages(reader):

@@ -1,6 +1,7 @@
 #include "attn/reference/models/schedule.hpp"
 
 #include "attn/core/error.hpp"
+#include "paged_cache.hpp"
 
 #include <algorithm>
 #include <array>
@@ -125,6 +126,13 @@ const Segment* segment_of(std::size_t sequence, const Call& call)
     return found == call.end() ? nullptr : &*found;
 }
 
+/// @param last  how far the tokens reach that the cache has
+Error nothing_to_follow(const Segment& segment, std::size_t count, std::size_t last)
+{
+    return Error("run_schedule: " + text_of(segment) + " follow " + std::to_string(segment.begin) +
+                 " tokens, and the cache has " + std::to_string(count) + " of these, up to " + std::to_string(last));
+}
+
 /// The cache that a call goes on with: of each of its sequences the tokens before its segment, of the others all.
 PlacedCache before(const PlacedCache& cache, const Call& call, const Schedule& schedule, std::size_t sequences)
 {
@@ -148,9 +156,7 @@ PlacedCache before(const PlacedCache& cache, const Call& call, const Schedule& s
             continue;
         const std::size_t needed = std::min(segment->begin, schedule.ring.value_or(segment->begin));
         if (last != segment->begin || count < needed)
-            throw Error("run_schedule: " + text_of(*segment) + " follow " + std::to_string(segment->begin) +
-                        " tokens, and the cache has " + std::to_string(count) + " of these, up to " +
-                        std::to_string(last));
+            throw nothing_to_follow(*segment, count, last);
     }
     PlacedCache kept = chosen(cache, tokens);
     std::ranges::copy(of_sequence, kept.places.sequences.begin());
@@ -206,19 +212,65 @@ CallTokens tokens_of(const Call& call, const std::vector<Integers>& sequences)
     return all;
 }
 
+/// The cache that is in pages, where the schedule asks for that.
+std::optional<PagedCache> pages_of(const Schedule& schedule, const std::vector<Integers>& sequences,
+                                   const LanguageModelDescription& description)
+{
+    if (!schedule.pages)
+        return {};
+    if (schedule.ring)
+        throw Error("run_schedule: a cache is a ring or in pages, and the schedule has both");
+    std::vector<std::size_t> lengths;
+    for (const Integers& sequence : sequences)
+        lengths.push_back(sequence.size());
+    return PagedCache(*schedule.pages, lengths, description.first_layer);
+}
+
+void expect_in_pages(const Call& call, const PagedCache& pages)
+{
+    for (const Segment& segment : call)
+        if (const std::size_t has = pages.tokens_of(segment.after.value_or(segment.sequence)); has < segment.begin)
+            throw nothing_to_follow(segment, has, has);
+}
+
+/// Gives back the pages of sequences that no call from this one on has.
+void leave(PagedCache& pages, const Schedule& schedule, std::size_t next, std::size_t sequences)
+{
+    for (std::size_t sequence = 0; sequence < sequences; ++sequence)
+        if (std::none_of(schedule.calls.begin() + static_cast<std::ptrdiff_t>(next), schedule.calls.end(),
+                         [&](const Call& call) {
+                             return std::ranges::any_of(call, [&](const Segment& segment) {
+                                 return segment.after.value_or(segment.sequence) == sequence;
+                             });
+                         }))
+            pages.leave(sequence);
+}
+
 std::vector<Matrix> run_packed(const std::vector<Integers>& sequences, const Schedule& schedule,
                                const LanguageModelWeights& weights, const LanguageModelDescription& description,
                                const Trace& trace)
 {
+    std::optional<PagedCache> pages = pages_of(schedule, sequences, description);
     expect_ring(schedule, description);
     Results results(sequences.size(), description.has_logits);
     PlacedCache cache;
     for (std::size_t i = 0; i < schedule.calls.size(); ++i) {
         const Call& call = schedule.calls[i];
+        const Trace inside = trace.scope("calls", i);
         const auto [ids, places] = tokens_of(call, sequences);
-        auto [logits, after] = language_model(ids, places, before(cache, call, schedule, sequences.size()), weights,
-                                              description, trace.scope("calls", i));
-        cache = schedule.ring ? within_ring(after, *schedule.ring, sequences.size()) : std::move(after);
+        if (pages) {
+            expect_in_pages(call, *pages);
+            cache = pages->before(call, inside);
+        } else {
+            cache = before(cache, call, schedule, sequences.size());
+        }
+        auto [logits, after] = language_model(ids, places, cache, weights, description, inside);
+        if (pages) {
+            pages->keep(call, after, inside);
+            leave(*pages, schedule, i + 1, sequences.size());
+        } else {
+            cache = schedule.ring ? within_ring(after, *schedule.ring, sequences.size()) : std::move(after);
+        }
         results.add_call("calls." + std::to_string(i), std::move(logits));
         std::size_t row = 0;
         for (const Segment& segment : call) {
@@ -244,6 +296,8 @@ std::vector<Matrix> run_one_by_one(const std::vector<Integers>& sequences, const
 {
     if (schedule.ring)
         throw Error("run_schedule: a state forgets by itself, and keeps no ring of tokens");
+    if (schedule.pages)
+        throw Error("run_schedule: a state is no row of each token, which pages could have");
     Results results(sequences.size(), description.has_logits);
     std::vector<SequenceCache> caches(sequences.size());
     for (std::size_t i = 0; i < schedule.calls.size(); ++i) {
@@ -310,6 +364,7 @@ constexpr std::array schedules{
     ScheduleRow{"steps", true, step_by_step},
     ScheduleRow{"chunks", true, in_chunks},
     ScheduleRow{"joined", true, joined_later},
+    ScheduleRow{"pages", true, paged},
 };
 
 } // namespace
@@ -345,6 +400,14 @@ Schedule joined_later(const std::vector<std::size_t>& lengths, std::size_t wait)
     return by_ends(lengths, [=](std::size_t call, std::size_t sequence) {
         return call + 1 > sequence * wait ? call + 1 - sequence * wait : 0;
     });
+}
+
+Schedule paged(const std::vector<std::size_t>& lengths, std::size_t size)
+{
+    expect_some("page", size);
+    Schedule schedule = step_by_step(lengths, size);
+    schedule.pages = PagePool{.size = size};
+    return schedule;
 }
 
 Schedule schedule_called(std::string_view text, const std::vector<std::size_t>& lengths)

@@ -310,6 +310,7 @@ ATTN_TENSOR(Matrix)
 ATTN_TENSOR(Tensor3)
 ATTN_TENSOR(Tensor4)
 #undef ATTN_TENSOR
+template Term<Integers> concat(const std::vector<Term<Integers>>&, int);
 
 #define ATTN_ROWS(T, Truth)                                                                                            \
     template Term<Truth> repeat(Term<Truth>, std::size_t, int);                                                        \

@@ -196,6 +196,82 @@ TEST_CASE("a ring of a window's width forgets nothing that is attended to", "[fa
     CHECK(rings >= 1);
 }
 
+TEST_CASE("pages give each token what it gets without them, in any schedule", "[families][schedule]")
+{
+    for (const Served& decoder : decoders()) {
+        CAPTURE(decoder.name);
+        const std::vector<std::size_t> lengths = decoder.lengths();
+        if (depends_on_length(decoder.model.description))
+            continue;
+        if (has_states(decoder.model.weights)) {
+            CHECK_THROWS_WITH(
+                run_schedule(decoder.sequences, paged(lengths, 4), decoder.model.weights, decoder.model.description),
+                ContainsSubstring("a state is no row of each token"));
+            continue;
+        }
+        for (const std::size_t size : {1, 3, 4, 16}) {
+            CAPTURE(size);
+            check_law(decoder, schedule_called("pages:" + std::to_string(size), lengths), lengths);
+            auto [schedule, given] = drawn(decoder, size);
+            schedule.pages = PagePool{.size = size};
+            check_law(decoder, schedule, given);
+            schedule = joined_later(lengths, 3);
+            schedule.pages = PagePool{.size = size};
+            check_law(decoder, schedule, lengths);
+        }
+    }
+}
+
+TEST_CASE("requests that leave make room for those that come, and a full pool is refused", "[schedule]")
+{
+    Served decoder = decoders().front();
+    const std::vector<std::size_t> lengths = decoder.lengths();
+    Schedule schedule = at_once(lengths);
+    std::size_t longest = 0, all = 0;
+    for (const std::size_t length : lengths) {
+        longest = std::max(longest, (length + 3) / 4);
+        all += (length + 3) / 4;
+    }
+    REQUIRE(longest < all);
+    schedule.pages = PagePool{.size = 4, .blocks = longest}; // enough for one after the other
+    check_law(decoder, schedule, lengths);
+    schedule.pages = PagePool{.size = 4, .blocks = longest - 1};
+    const auto refused = [&](const char* why) {
+        CHECK_THROWS_WITH(run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description),
+                          ContainsSubstring(why));
+    };
+    refused("the pool is full");
+    schedule = packed(lengths);
+    schedule.pages = PagePool{.size = 4, .blocks = all - 1};
+    refused("the pool is full");
+    schedule.pages = PagePool{.size = 0};
+    refused("a page has 0 tokens");
+    schedule.pages = PagePool{.size = 4};
+    schedule.ring = 100;
+    refused("a ring or in pages");
+    schedule = {{{{0, 2, 3}}}};
+    schedule.pages = PagePool{.size = 4};
+    refused("the cache has 0 of these");
+}
+
+TEST_CASE("a beginning that two sequences have in common takes its blocks once", "[schedule]")
+{
+    Served decoder = decoders().front();
+    const Integers& ids = decoder.sequences[0];
+    const std::size_t n = ids.size();
+    REQUIRE(n > 6);
+    Schedule schedule{{{{0, 0, 5}}, {{1, 5, 6, 0}, {0, 5, 6}}, {{0, 6, n}, {1, 6, n}}}};
+    const std::size_t blocks = (n + 3) / 4;
+    schedule.pages = PagePool{.size = 4, .blocks = 2 * blocks - 1}; // the first block of both is the same
+    decoder.sequences = {ids, ids};
+    const auto found = run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description);
+    CHECK(close(found[0], decoder.expected[0]));
+    CHECK(close(found[1], decoder.expected[0]));
+    schedule.pages->blocks = 2 * blocks - 2;
+    CHECK_THROWS_WITH(run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description),
+                      ContainsSubstring("the pool is full"));
+}
+
 TEST_CASE("a cache in another order, as pages have it, gives the same logits", "[families][schedule]")
 {
     for (const Served& decoder : decoders()) {
@@ -225,14 +301,21 @@ TEST_CASE("every step of a schedule follows from its formula", "[families][sched
         CAPTURE(decoder.name);
         if (depends_on_length(decoder.model.description))
             continue;
-        Recorder recorder;
-        const auto [schedule, given] = drawn(decoder, 1);
-        const auto found = run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description,
-                                        Trace(recorder));
-        CHECK(formula::verify(recorder.recording()).passed());
-        const auto silent = run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description);
-        for (std::size_t i = 0; i < found.size(); ++i)
-            CHECK(same_bits(found[i], silent[i]));
+        auto [schedule, given] = drawn(decoder, 1);
+        for (const bool has_pages : {false, true}) {
+            if (has_pages && has_states(decoder.model.weights))
+                continue;
+            if (has_pages)
+                schedule.pages = PagePool{.size = 3};
+            Recorder recorder;
+            const auto found = run_schedule(decoder.sequences, schedule, decoder.model.weights,
+                                            decoder.model.description, Trace(recorder));
+            CHECK(formula::verify(recorder.recording()).passed());
+            const auto silent =
+                run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description);
+            for (std::size_t i = 0; i < found.size(); ++i)
+                CHECK(same_bits(found[i], silent[i]));
+        }
     }
 }
 
@@ -266,8 +349,9 @@ TEST_CASE("what no schedule means is refused", "[schedule]")
     refused({{{{0, 1, 1}}}}, "a segment at least one");
     refused({{{{0, 0, 1000}}}}, "a segment at least one");
     refused({{{{0, 0, 1}, {0, 1, 2}}}}, "twice in one call");
-    for (const char* name : {"", "steps", "chunks:", "chunks:x", "chunks:3 ", "packed:1", "chunks:-1", "pages:4"})
+    for (const char* name : {"", "steps", "chunks:", "chunks:x", "chunks:3 ", "packed:1", "chunks:-1", "pages"})
         CHECK_THROWS_WITH(schedule_called(name, {3}), ContainsSubstring("steps:N"));
     CHECK_THROWS_WITH(schedule_called("chunks:0", {3}), ContainsSubstring("expected 1 or more"));
     CHECK_THROWS_WITH(schedule_called("steps:0", {3}), ContainsSubstring("expected 1 or more"));
+    CHECK_THROWS_WITH(schedule_called("pages:0", {3}), ContainsSubstring("expected 1 or more"));
 }

@@ -15,6 +15,12 @@ struct Segment {
     std::optional<std::size_t> after = {};
 };
 
+/// A pool of blocks for the keys and values of all sequences, see Pages.
+struct PagePool {
+    std::size_t size = 16;                  ///< tokens of a block
+    std::optional<std::size_t> blocks = {}; ///< as many as all sequences need unless given
+};
+
 /// How the tokens of one or more sequences are given over several calls.
 ///
 /// A call has segments, side by side. What the cache has of a sequence from the begin of its segment on is taken back: a
@@ -23,6 +29,9 @@ struct Schedule {
     std::vector<std::vector<Segment>> calls = {};
     /// The cache is a ring: after each call it keeps so many of the last tokens of each sequence, as many as the widest window.
     std::optional<std::size_t> ring = {};
+    /// The cache is in blocks of a pool. Sequences that go on from others have these' blocks in common until they write into one; what no
+    /// later call goes on from is given back.
+    std::optional<PagePool> pages = {};
 };
 
 /// @name Schedules of sequences of given lengths
@@ -39,8 +48,10 @@ Schedule step_by_step(const std::vector<std::size_t>& lengths, std::size_t prefi
 Schedule in_chunks(const std::vector<std::size_t>& lengths, std::size_t size);
 /// One token of each in every call, each sequence so many calls after the one before it: requests that join, and leave.
 Schedule joined_later(const std::vector<std::size_t>& lengths, std::size_t wait);
+/// As many tokens of each as a page has in the first call, and then one of each in every call, with keys and values in pages.
+Schedule paged(const std::vector<std::size_t>& lengths, std::size_t size);
 
-/// One of them as programs call it: "at-once", "packed", "steps:4", "chunks:5", "joined:3".
+/// One of them as programs call it: "at-once", "packed", "steps:4", "chunks:5", "joined:3", "pages:4".
 /// @throws Error where there is no schedule of that name, with those that there are
 Schedule schedule_called(std::string_view name, const std::vector<std::size_t>& lengths);
 /// @}
@@ -57,10 +68,23 @@ Schedule schedule_called(std::string_view name, const std::vector<std::size_t>& 
 ///                   |--------------------|-----------------|--------------------------------------------------------------|
 ///                   | sequences.0.logits | (n, vocabulary) | concat(calls.0.logits[0:3], calls.1.logits[0:1], axis=0)     |
 ///
-///                   or `output` of a decoder without logits; a sequence that was given no token has none
+///                   or `output` of a decoder without logits; a sequence that was given no token has none. With pages there are in
+///                   each call, of sequences and layers,
+///
+///                   | step                          | shape              | formula                                                |
+///                   |-------------------------------|--------------------|--------------------------------------------------------|
+///                   | pages.sequence.0.table        | (blocks,)          |                                                        |
+///                   | pages.sequence.0.slots        | (m,)               | 4 * table[arange(9) // 4] + arange(9) % 4              |
+///                   | pages.slots                   | (past,)            | concat(sequence.0.slots, axis=0)                       |
+///                   | pages.layers.0.past_keys      | (past, features)   | calls.0.pages.layers.0.cache_keys[slots]               |
+///                   | layers.0.self_attn.past_keys  | (past, features)   | = pages.layers.0.past_keys                             |
+///                   | pages.written                 | (slots,)           |                                                        |
+///                   | pages.layers.0.cache_keys     | (slots, features)  | concat(calls.0.pages.layers.0.cache_keys, layers.0.self_attn.cache_keys, axis=0)[written] |
+///
+///                   before the first call `pages.layers.0.empty.cache_keys`; and values likewise, or latents and shared keys
 /// @return for each sequence, (n, vocabulary), the logits of the tokens that it was given, or (n, d_model)
 /// @throws Error  where a segment begins after what the cache has of its sequence, or ends after it; where a ring is narrower than a
-///                window, or a layer has none; and as language_model()
+///                window, or a layer has none; where the pool of pages is full; and as language_model()
 std::vector<Matrix> run_schedule(const std::vector<Integers>& sequences, const Schedule& schedule,
                                  const LanguageModelWeights& weights, const LanguageModelDescription& description,
                                  const Trace& trace = {});
