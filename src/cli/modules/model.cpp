@@ -353,8 +353,8 @@ Module model_module()
              {"--first", "N", whole_number(part->first, 0), "the position of the first token"},
              {"--schedule", "NAME", FlagValue(part->schedule),
               "give the tokens over several calls: packed, steps:N (a prompt of N, then one by one), chunks:N, "
-              "joined:N (each sequence N calls after the one before); output is that of all sequences, one below the "
-              "other"}},
+              "ring:N (one by one, with a cache of the last N alone), joined:N (each sequence N calls after the one "
+              "before); output is that of all sequences, one below the other"}},
         .run = [part](const ModuleRun& run) { run_model(run, *part); }};
 }
 
