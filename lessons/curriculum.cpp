@@ -183,6 +183,13 @@ std::span<const CurriculumEntry> curriculum()
          "Without softmax a text is summed up in one matrix: a running sum, decay, the "
          "delta rule, and what such a state can recall.",
          {3, 13, 21}},
+        {"28_many_calls",
+         part::over_time,
+         "One sequence, many calls",
+         "The same tokens given at once, step by step and in chunks: what is stored, "
+         "what "
+         "each call has to get right, and what eight mistakes change.",
+         {13, 17, 25}},
         {"29_many_sequences",
          part::over_time,
          "Many sequences at once",

@@ -114,6 +114,22 @@ TEST_CASE("attn run model --schedule gives the same over several calls, of one s
     }
     CHECK(run_on("model", golden("bert"), folder, {"--schedule", "chunks:2"}).code == 2);
 
+    // A ring, of a model with a window in each layer, and in some.
+    REQUIRE(run_on("model", golden("mistral"), folder).code == 0);
+    const Array windowed = read_trace(folder / "t.npz").find("logits")->value;
+    for (const char* name : {"ring:5", "ring:18446744073709551615"}) {
+        CAPTURE(name);
+        REQUIRE(run_on("model", golden("mistral"), folder, {"--schedule", name}).code == 0);
+        const Recording trace = read_trace(folder / "t.npz");
+        for (std::size_t i = 0; i < windowed.values.size(); ++i)
+            REQUIRE_THAT(trace.find("output")->value.values[i], Catch::Matchers::WithinRel(windowed.values[i], 1e-10));
+    }
+    for (const auto& [family, name] : {std::pair("mistral", "ring:4"), {"gemma2", "ring:5"}}) {
+        const Ended narrow = run_on("model", golden(family), folder, {"--schedule", name});
+        CHECK(narrow.code == 2);
+        CHECK_THAT(narrow.errors, ContainsSubstring("forgets what a layer attends to"));
+    }
+
     // A batch, whose padding is left out.
     const auto batch_of = [&](const char* padding, const Array& array) {
         write_npz(folder / "batch.npz",

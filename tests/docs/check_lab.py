@@ -31,6 +31,12 @@ FIRST_RESULT, EDIT = 2.0, 0.1
 SLOW_MACHINE = 4
 ROOT = Path(__file__).resolve().parents[2]
 
+# One call of lesson 28, but for which keys a query sees.
+CALL = """places = concat(past_positions, positions, axis=0)
+own = positions[:, None]
+scores = queries @ concat(past_keys, new_keys, axis=0).T / sqrt(queries.shape[1])
+softmax(where({seen}, scores, -inf)) @ concat(past_values, new_values, axis=0)"""
+
 # By lesson and function, beside the lesson's own solution: right another way, and wrong with the mistake's name, or another word of
 # what is said.
 EXERCISES = {
@@ -183,6 +189,14 @@ EXERCISES = {
              "decay * previous_state + outer(key, beta * value)": "delta_not_subtracted", "decayed = decay * previous_state\ndecayed + outer(key, value - key @ decayed)": "delta_beta_missing"},
         ),
     },
+    "28_many_calls": {
+        "my_call": (
+            CALL.format(seen="(places <= own) & (places > own - width)"),
+            {CALL.format(seen="(arange(places.shape[0]) <= arange(positions.shape[0])[:, None]) & (places > own - width)"): "causal_top_left",
+             CALL.format(seen="places > own - width"): "mask_one_dropped", CALL.format(seen="places <= own"): "mask_one_dropped",
+             CALL.format(seen="(places <= own) & (places >= own - width)"): "window_off_by_one",
+             CALL.format(seen="(places <= own) & (places > own - width)").replace(" / sqrt(queries.shape[1])", ""): "no_scale",
+             CALL.format(seen="(places <= own) & (arange(places.shape[0]) > arange(positions.shape[0])[:, None] + past_positions.shape[0] - width)"): "wrong"},
     "29_many_sequences": {
         "my_positions": (
             "i = arange(real.shape[1])\nmaximum(1 * real @ (1 * (i[:, None] <= i)) - 1, 0)",
@@ -770,6 +784,21 @@ def check_caches(stage):
     stage.reader.expect("4 heads of keys and values take 0.125" in stage.text(), "four of 32 heads keep no eighth")
 
 
+def check_calls(stage):
+    marks = lambda: stage.run("return [...stage.querySelectorAll('.calls > span')].map(call => [...call.children].map(word => word.className ? 'x' : '.').join('')).join('|')")
+    choose = lambda mistake: stage.move(f"const s = stage.querySelector('.mistake select'); s.value = {mistake}; s.dispatchEvent(new Event('change'))")
+    stage.reader.expect(marks() == "......|....|....|...", f"without a mistake the calls are {marks()}")
+    stage.slide("tokens of the first call", 2)
+    stage.slide("tokens of each later call", 5)
+    stage.reader.expect(marks() == "..|.....|.....|.....", f"other calls are {marks()}")
+    choose(2)
+    stage.reader.expect(marks() == "..|xxxxx|xxxxx|xxxxx" and stage.texts(".chance")[3] != stage.texts(".chance")[0], f"a mask from the top left: {marks()}, {stage.texts('.chance')}")
+    stage.slide("tokens of each later call", 1)
+    stage.reader.expect("x" not in marks() and "do not show it" in stage.text(), f"a mask from the top left, in steps: {marks()}")
+    choose(8)
+    stage.reader.expect(marks().replace("|", "") == 8 * "." + 9 * "x" and "7 of them" not in stage.text(), f"first tokens overwritten: {marks()}, {stage.text()}")
+
+
 def check_pages(stage):
     of = lambda: float(re.search(r"(\d\.\d+) of the weight", stage.text())[1])
     stage.reader.expect(of() > 0.5 and "1 saved by sharing" in stage.text(), f"with the rest of its last block Lily’s reads {stage.text()}")
@@ -784,7 +813,7 @@ def check_pages(stage):
 
 
 STAGES = {"plane": None, "story": None, "saturation": check_saturation, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "norm": check_norm, "backwards": check_backwards, "translation": check_translation, "beams": check_beams,
-          "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts, "state": check_state, "caches": check_caches, "pages": check_pages}  # fmt: skip
+          "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts, "state": check_state, "calls": check_calls, "pages": check_pages, "caches": check_caches}  # fmt: skip
 
 
 def check_stages(reader):

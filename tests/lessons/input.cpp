@@ -205,6 +205,46 @@ TEST_CASE("lengths that are not whole, not from 0 to m, or not one per sentence 
     CHECK_THAT(refusal_of({{3}, {1, 1, 1}}), ContainsSubstring("must agree in b"));
 }
 
+TEST_CASE("lesson 28 runs with other calls and each of its mistakes, and refuses calls that are none", "[input]")
+{
+    const auto given = [](Array ends, double mistake, double width, std::size_t n = 7) {
+        const auto whole = [](Array array) {
+            array.type = ElementType::integer;
+            return array;
+        };
+        Array ids{{n}, std::vector<double>(n)};
+        for (std::size_t i = 0; i < n; ++i)
+            ids.values[i] = static_cast<double>((5 * i + 2) % 66);
+        return std::vector<std::pair<std::string, Array>>{{"ids", whole(ids)},
+                                                          {"ends", whole(std::move(ends))},
+                                                          {"width", whole({{1}, {width}})},
+                                                          {"kept", whole({{1}, {1}})},
+                                                          {"mistake", whole({{1}, {mistake}})}};
+    };
+    for (double mistake = 0; mistake <= 8; ++mistake) {
+        CAPTURE(mistake);
+        for (const Array& ends : {Array{{1}, {7}}, Array{{3}, {2, 3, 7}}, Array{{7}, {1, 2, 3, 4, 5, 6, 7}}})
+            CHECK(shape_of_step(taught("lesson_28_many_calls", given(ends, mistake, 3)), "calls.off") == Shape{7});
+    }
+    const auto refusal_of = [](const std::vector<std::pair<std::string, Array>>& arrays) {
+        const TemporaryFolder folder;
+        write_input(folder / "mine.npz", arrays);
+        const Ended ended = run({"lesson_28_many_calls", "--input", folder / "mine.npz"});
+        CHECK(ended.code == 2);
+        return ended.errors;
+    };
+    CHECK_THAT(refusal_of(given({{2}, {2, 6}}, 0, 3)), ContainsSubstring("ends at 6, and there are 7 ids"));
+    CHECK_THAT(refusal_of(given({{2}, {0, 7}}, 0, 3)), ContainsSubstring("growing numbers from 1 on, found 0"));
+    CHECK_THAT(refusal_of(given({{3}, {4, 4, 7}}, 0, 3)), ContainsSubstring("found 4 after 4"));
+    CHECK_THAT(refusal_of(given({{1}, {7}}, 9, 3)), ContainsSubstring("or 1 to 8, found 9"));
+    CHECK_THAT(refusal_of(given({{1}, {7}}, 0, 0)), ContainsSubstring("a width of at least 1, found 0"));
+    CHECK_THAT(refusal_of(given({{1}, {56}}, 0, 3, 56)), ContainsSubstring("expected at most 55"));
+    auto two = given({{1}, {7}}, 0, 3);
+    for (std::size_t i = 2; i < two.size(); ++i)
+        two[i].second = {{2}, {1, 1}, ElementType::integer};
+    CHECK_THAT(refusal_of(two), ContainsSubstring("holds 2 numbers, expected one"));
+}
+
 TEST_CASE("lessons 2 and 3 run on one token of one feature", "[input]")
 {
     taught("lesson_02_all_queries", {{"inputs", numbers({1, 1})},

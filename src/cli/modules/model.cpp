@@ -347,15 +347,15 @@ Module model_module()
             },
         .needed_tensors =
             [part](const std::filesystem::path& folder) { return files::tensors_of(folder, part->layers); },
-        .flags = {{"--layers", "FROM:TO",
-                   FlagValue([part](const std::string& text) { part->layers = layers_called(text); }),
-                   "compute these layers alone, 0:4 the first four: no other tensors are read"},
-                  {"--first", "N", whole_number(part->first, 0), "the position of the first token"},
-                  {"--schedule", "NAME", FlagValue(part->schedule),
-                   "give the tokens over several calls: packed, steps:N (a prompt of N, then one by one), chunks:N, "
-                   "joined:N (each sequence N calls after the one before), pages:N (steps:N with keys and values in "
-                   "blocks of "
-                   "N tokens); output is that of all sequences, one below the other"}},
+        .flags =
+            {{"--layers", "FROM:TO", FlagValue([part](const std::string& text) { part->layers = layers_called(text); }),
+              "compute these layers alone, 0:4 the first four: no other tensors are read"},
+             {"--first", "N", whole_number(part->first, 0), "the position of the first token"},
+             {"--schedule", "NAME", FlagValue(part->schedule),
+              "give the tokens over several calls: packed, steps:N (a prompt of N, then one by one), chunks:N, "
+              "ring:N (one by one, with a cache of the last N alone), joined:N (each sequence N calls after the one "
+              "before), pages:N (steps:N with keys and values in blocks of N tokens); output is that of all sequences, "
+              "one below the other"}},
         .run = [part](const ModuleRun& run) { run_model(run, *part); }};
 }
 

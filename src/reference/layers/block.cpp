@@ -136,8 +136,8 @@ Term<T> block(std::string_view function, const Term<T>& tokens, const BlockWeigh
 StepOptions describe(const BlockDescription& description)
 {
     const auto& [norm, places, has_first_norm, is_parallel, residual_scale, attention, delta_net, window, chunk,
-                 activation,
-                 experts] = description; // those of a gated DeltaNet and of experts are said by their own steps
+                 activation, experts,
+                 kept] = description; // those of a gated DeltaNet and of experts are said by their own steps
     StepOptions described{
         {"norm", std::string(name_of(norm.kind))},       {"epsilon", exact_text(norm.epsilon)},
         {"norms", std::string(name_of(places))},         {"heads", std::to_string(attention.heads)},
@@ -153,6 +153,7 @@ StepOptions describe(const BlockDescription& description)
     add(residual_scale != 1, "residual_scale", exact_text(residual_scale));
     add(attention.softcap.has_value(), "softcap", exact_text(attention.softcap.value_or(0)));
     add(window.has_value(), "window", std::to_string(window.value_or(0)));
+    add(kept > 0, "kept", std::to_string(kept));
     add(chunk.has_value(), "chunk", std::to_string(chunk.value_or(0)));
     add(attention.unit_epsilon.has_value(), "unit_epsilon", exact_text(attention.unit_epsilon.value_or(0)));
     if (const auto& temperature = attention.temperature)

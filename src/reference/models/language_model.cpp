@@ -158,13 +158,16 @@ public:
         : mask_(join_masks(n, m, parts_of(standing, padding, description), trace))
     {
         for (const BlockDescription& layer : description.layers) {
+            if (layer.kept > 0 && !layer.window)
+                throw Error("language_model: a layer keeps " + std::to_string(layer.kept) +
+                            " first tokens in its window, and has no window");
             if ((!layer.window && !layer.chunk) || find(layer) != nullptr)
                 continue;
             MaskParts parts{.given = mask_};
             if (standing.places)
                 parts.places = *standing.places;
             if (layer.window)
-                parts.window.left = *layer.window - 1;
+                parts.window = {.left = *layer.window - 1, .kept = layer.kept};
             if (!description.is_causal)
                 parts.window.right = parts.window.left;
             parts.chunk = layer.chunk;
@@ -172,8 +175,8 @@ public:
             const Trace inside = trace.scope(scope, near_.size());
             if (mask_)
                 inside.alias("given_mask", "mask");
-            near_.push_back({layer.window, layer.chunk, scope + "." + std::to_string(near_.size()) + ".mask",
-                             join_masks(n, m, parts, inside)});
+            near_.push_back({layer.window, layer.chunk, layer.kept,
+                             scope + "." + std::to_string(near_.size()) + ".mask", join_masks(n, m, parts, inside)});
         }
     }
 
@@ -194,6 +197,7 @@ private:
     /// The mask of layers whose queries attend to keys near them.
     struct Near {
         std::optional<std::size_t> window, chunk;
+        std::size_t kept;
         std::string name;
         OptionalMask mask;
     };
@@ -215,8 +219,9 @@ private:
 
     const Near* find(const BlockDescription& layer) const
     {
-        const auto found = std::ranges::find_if(
-            near_, [&](const Near& near) { return near.window == layer.window && near.chunk == layer.chunk; });
+        const auto found = std::ranges::find_if(near_, [&](const Near& near) {
+            return near.window == layer.window && near.chunk == layer.chunk && near.kept == layer.kept;
+        });
         return found == near_.end() ? nullptr : &*found;
     }
 

@@ -154,7 +154,8 @@ PlacedCache before(const PlacedCache& cache, const Call& call, const Schedule& s
         }
         if (segment == nullptr)
             continue;
-        const std::size_t needed = std::min(segment->begin, schedule.ring.value_or(segment->begin));
+        const std::size_t near = std::min(segment->begin, schedule.ring.value_or(segment->begin));
+        const std::size_t needed = near + std::min(segment->begin - near, schedule.kept);
         if (last != segment->begin || count < needed)
             throw nothing_to_follow(*segment, count, last);
     }
@@ -163,8 +164,8 @@ PlacedCache before(const PlacedCache& cache, const Call& call, const Schedule& s
     return kept;
 }
 
-/// Leaves so many of the last tokens of each sequence.
-PlacedCache within_ring(const PlacedCache& cache, std::size_t ring, std::size_t sequences)
+/// Leaves so many of the last tokens of each sequence, and of the first.
+PlacedCache within_ring(const PlacedCache& cache, std::size_t ring, std::size_t kept, std::size_t sequences)
 {
     const auto& [owners, positions] = cache.places;
     std::vector<std::int64_t> ends(sequences, 0);
@@ -173,9 +174,11 @@ PlacedCache within_ring(const PlacedCache& cache, std::size_t ring, std::size_t 
         end = std::max(end, positions(token) + 1);
     }
     std::vector<std::size_t> tokens;
-    for (std::size_t token = 0; token < owners.size(); ++token)
-        if (positions(token) + static_cast<std::int64_t>(ring) >= ends[static_cast<std::size_t>(owners(token))])
+    for (std::size_t token = 0; token < owners.size(); ++token) {
+        const std::int64_t from_end = ends[static_cast<std::size_t>(owners(token))] - positions(token);
+        if (static_cast<std::size_t>(positions(token)) < kept || static_cast<std::size_t>(from_end) <= ring)
             tokens.push_back(token);
+    }
     return chosen(cache, tokens);
 }
 
@@ -187,6 +190,13 @@ void expect_ring(const Schedule& schedule, const LanguageModelDescription& descr
     if (schedule.ring && std::ranges::any_of(description.layers, reaches_beyond))
         throw Error("run_schedule: a ring of " + std::to_string(*schedule.ring) +
                     " tokens forgets what a layer attends to, since it has a wider window or none");
+    if (!schedule.ring && schedule.kept > 0)
+        throw Error("run_schedule: " + std::to_string(schedule.kept) +
+                    " first tokens are kept beside a ring, and there is none: everything is kept");
+    const auto keeps_more = [&](const BlockDescription& layer) { return layer.kept > schedule.kept; };
+    if (schedule.ring && std::ranges::any_of(description.layers, keeps_more))
+        throw Error("run_schedule: a ring beside " + std::to_string(schedule.kept) +
+                    " first tokens forgets what a layer attends to, since its window keeps more of them");
 }
 
 /// The tokens of a call, side by side.
@@ -269,7 +279,8 @@ std::vector<Matrix> run_packed(const std::vector<Integers>& sequences, const Sch
             pages->keep(call, after, inside);
             leave(*pages, schedule, i + 1, sequences.size());
         } else {
-            cache = schedule.ring ? within_ring(after, *schedule.ring, sequences.size()) : std::move(after);
+            cache =
+                schedule.ring ? within_ring(after, *schedule.ring, schedule.kept, sequences.size()) : std::move(after);
         }
         results.add_call("calls." + std::to_string(i), std::move(logits));
         std::size_t row = 0;
@@ -294,7 +305,7 @@ std::vector<Matrix> run_one_by_one(const std::vector<Integers>& sequences, const
                                    const LanguageModelWeights& weights, const LanguageModelDescription& description,
                                    const Trace& trace)
 {
-    if (schedule.ring)
+    if (schedule.ring || schedule.kept > 0)
         throw Error("run_schedule: a state forgets by itself, and keeps no ring of tokens");
     if (schedule.pages)
         throw Error("run_schedule: a state is no row of each token, which pages could have");
@@ -363,6 +374,7 @@ constexpr std::array schedules{
     ScheduleRow{"packed", false, [](const auto& lengths, std::size_t) { return packed(lengths); }},
     ScheduleRow{"steps", true, step_by_step},
     ScheduleRow{"chunks", true, in_chunks},
+    ScheduleRow{"ring", true, in_ring},
     ScheduleRow{"joined", true, joined_later},
     ScheduleRow{"pages", true, paged},
 };
@@ -393,6 +405,14 @@ Schedule in_chunks(const std::vector<std::size_t>& lengths, std::size_t size)
 {
     expect_some("chunk", size);
     return by_ends(lengths, [=](std::size_t call, std::size_t) { return (call + 1) * size; });
+}
+
+Schedule in_ring(const std::vector<std::size_t>& lengths, std::size_t ring)
+{
+    expect_some("ring", ring);
+    Schedule schedule = in_chunks(lengths, 1);
+    schedule.ring = ring;
+    return schedule;
 }
 
 Schedule joined_later(const std::vector<std::size_t>& lengths, std::size_t wait)

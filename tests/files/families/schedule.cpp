@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -196,6 +197,66 @@ TEST_CASE("a ring of a window's width forgets nothing that is attended to", "[fa
     CHECK(rings >= 1);
 }
 
+TEST_CASE("a ring that keeps the first tokens gives what the window with these gives all at once",
+          "[families][schedule]")
+{
+    constexpr std::size_t width = 4, kept = 2;
+    std::size_t matters = 0;
+    for (Served& decoder : decoders()) {
+        CAPTURE(decoder.name);
+        auto& layers = decoder.model.description.layers;
+        const bool has_chunks =
+            std::ranges::any_of(layers, [](const BlockDescription& layer) { return layer.chunk.has_value(); });
+        if (depends_on_length(decoder.model.description) || has_states(decoder.model.weights) || has_chunks)
+            continue;
+        for (BlockDescription& layer : layers)
+            layer.window = width;
+        const Matrix without = language_model(decoder.sequences[0], decoder.model.weights, decoder.model.description);
+        for (BlockDescription& layer : layers)
+            layer.kept = kept;
+        for (std::size_t i = 0; i < decoder.sequences.size(); ++i)
+            decoder.expected[i] =
+                language_model(decoder.sequences[i], decoder.model.weights, decoder.model.description);
+        matters += close(without, decoder.expected[0]) ? 0 : 1;
+        for (const char* name : {"packed", "steps:1", "steps:4", "chunks:2", "chunks:5", "joined:3"}) {
+            CAPTURE(name);
+            Schedule schedule = schedule_called(name, decoder.lengths());
+            schedule.ring = width;
+            schedule.kept = kept;
+            check_law(decoder, schedule, decoder.lengths());
+            schedule.kept = kept + 1; // more than is needed changes nothing
+            check_law(decoder, schedule, decoder.lengths());
+            schedule.ring = std::numeric_limits<std::size_t>::max();
+            schedule.kept = std::numeric_limits<std::size_t>::max();
+            check_law(decoder, schedule, decoder.lengths());
+        }
+    }
+    CHECK(matters >= 20);
+}
+
+TEST_CASE("a ring's first tokens are counted, in what is taken back and in what a window needs", "[schedule]")
+{
+    Served decoder = decoders().front();
+    auto& layers = decoder.model.description.layers;
+    const auto refused = [&](const Schedule& schedule, const char* why) {
+        CHECK_THROWS_WITH(run_schedule(decoder.sequences, schedule, decoder.model.weights, decoder.model.description),
+                          ContainsSubstring(why));
+    };
+    refused({.calls = {{{0, 0, 3}}}, .kept = 1}, "1 first tokens are kept beside a ring, and there is none");
+    layers[0].kept = 2;
+    refused({.calls = {{{0, 0, 3}}}}, "keeps 2 first tokens in its window, and has no window");
+    for (BlockDescription& layer : layers) {
+        layer.window = 2;
+        layer.kept = 2;
+    }
+    refused({.calls = {{{0, 0, 3}}}, .ring = 2, .kept = 1}, "its window keeps more of them");
+    refused({.calls = {{{0, 0, 3}}}, .ring = 1, .kept = 2}, "a ring of 1 tokens forgets");
+    // Of tokens 0 to 5 the cache has 0, 1, 4 and 5.
+    refused({.calls = {{{0, 0, 6}}, {{0, 5, 6}}}, .ring = 2, .kept = 2}, "the cache has 3 of these");
+    const Schedule back{.calls = {{{0, 0, 4}}, {{0, 3, 5}}}, .ring = 2, .kept = 2}; // 0, 1, 2: all there is
+    CHECK_NOTHROW(run_schedule(decoder.sequences, back, decoder.model.weights, decoder.model.description));
+}
+
 TEST_CASE("pages give each token what it gets without them, in any schedule", "[families][schedule]")
 {
     for (const Served& decoder : decoders()) {
@@ -352,6 +413,7 @@ TEST_CASE("what no schedule means is refused", "[schedule]")
     for (const char* name : {"", "steps", "chunks:", "chunks:x", "chunks:3 ", "packed:1", "chunks:-1", "pages"})
         CHECK_THROWS_WITH(schedule_called(name, {3}), ContainsSubstring("steps:N"));
     CHECK_THROWS_WITH(schedule_called("chunks:0", {3}), ContainsSubstring("expected 1 or more"));
+    CHECK_THROWS_WITH(schedule_called("ring:0", {3}), ContainsSubstring("expected 1 or more"));
     CHECK_THROWS_WITH(schedule_called("steps:0", {3}), ContainsSubstring("expected 1 or more"));
     CHECK_THROWS_WITH(schedule_called("pages:0", {3}), ContainsSubstring("expected 1 or more"));
 }

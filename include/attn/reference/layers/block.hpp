@@ -44,6 +44,7 @@ struct BlockDescription {
     std::optional<std::size_t> chunk = {};
     Activation activation = default_activation; ///< of the network
     ExpertsOptions experts = {};                ///< where the network is a mixture of experts, with their activation
+    std::size_t kept = 0; ///< so many first tokens are in every window, however far they are: see Window
 };
 
 /// The description as a trace records it.

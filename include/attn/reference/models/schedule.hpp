@@ -29,6 +29,9 @@ struct Schedule {
     std::vector<std::vector<Segment>> calls = {};
     /// The cache is a ring: after each call it keeps so many of the last tokens of each sequence, as many as the widest window.
     std::optional<std::size_t> ring = {};
+    /// Beside a ring: so many first tokens of each sequence stay as well, at their positions (Xiao et al. 2024, "StreamingLLM", section
+    /// 3.2, which counts positions within the cache instead: then what a token is added to, or rotated by, changes with every call).
+    std::size_t kept = 0;
     /// The cache is in blocks of a pool. Sequences that go on from others have these' blocks in common until they write into one; what no
     /// later call goes on from is given back.
     std::optional<PagePool> pages = {};
@@ -46,12 +49,14 @@ Schedule packed(const std::vector<std::size_t>& lengths);
 Schedule step_by_step(const std::vector<std::size_t>& lengths, std::size_t prefill);
 /// So many tokens of each in every call, the rest in the last.
 Schedule in_chunks(const std::vector<std::size_t>& lengths, std::size_t size);
+/// One token of each in every call, in a ring of so many of the last tokens.
+Schedule in_ring(const std::vector<std::size_t>& lengths, std::size_t ring);
 /// One token of each in every call, each sequence so many calls after the one before it: requests that join, and leave.
 Schedule joined_later(const std::vector<std::size_t>& lengths, std::size_t wait);
 /// As many tokens of each as a page has in the first call, and then one of each in every call, with keys and values in pages.
 Schedule paged(const std::vector<std::size_t>& lengths, std::size_t size);
 
-/// One of them as programs call it: "at-once", "packed", "steps:4", "chunks:5", "joined:3", "pages:4".
+/// One of them as programs call it: "at-once", "packed", "steps:4", "chunks:5", "ring:8", "joined:3", "pages:4".
 /// @throws Error where there is no schedule of that name, with those that there are
 Schedule schedule_called(std::string_view name, const std::vector<std::size_t>& lengths);
 /// @}
@@ -84,7 +89,8 @@ Schedule schedule_called(std::string_view name, const std::vector<std::size_t>& 
 ///                   before the first call `pages.layers.0.empty.cache_keys`; and values likewise, or latents and shared keys
 /// @return for each sequence, (n, vocabulary), the logits of the tokens that it was given, or (n, d_model)
 /// @throws Error  where a segment begins after what the cache has of its sequence, or ends after it; where a ring is narrower than a
-///                window, or a layer has none; where the pool of pages is full; and as language_model()
+///                window, or a layer has none; where fewer first tokens are kept than a layer's window has, or any beside no
+///                ring; where the pool of pages is full; and as language_model()
 std::vector<Matrix> run_schedule(const std::vector<Integers>& sequences, const Schedule& schedule,
                                  const LanguageModelWeights& weights, const LanguageModelDescription& description,
                                  const Trace& trace = {});
