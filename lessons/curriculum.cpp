@@ -6,7 +6,8 @@ namespace part {
 constexpr std::string_view attention = "I. Attention",
                            transformer = "II. The Transformer",
                            learning = "III. Learning", today = "IV. Attention today",
-                           beside = "V. Further topics", served = "VI. Served today";
+                           beside = "V. Further topics", served = "VI. Served today",
+                           over_time = "VII. Served over time";
 }
 
 std::span<const CurriculumEntry> curriculum()
@@ -182,6 +183,12 @@ std::span<const CurriculumEntry> curriculum()
          "Without softmax a text is summed up in one matrix: a running sum, decay, the "
          "delta rule, and what such a state can recall.",
          {3, 13, 21}},
+        {"30_choosing",
+         part::over_time,
+         "Choosing words, and guessing ahead",
+         "Temperature, top-k, top-p and min-p decide which words can come; a small model "
+         "guesses several words ahead of a large one, whose words stay the same.",
+         {13, 17}},
     };
     return lessons;
 }

@@ -7,14 +7,39 @@
 
 namespace attn {
 
-SmallModel small_model(Training training)
+namespace {
+
+SmallModel with_weights(std::string_view file)
 {
     SmallModel model{read_word_model("small_model"), {}, {}};
     model.options.heads = model.heads;
-    model.weights = read_weights_of<GptWeights>(model, training == Training::after
-                                                           ? "model.safetensors"
-                                                           : "untrained.safetensors");
+    model.weights = read_weights_of<GptWeights>(model, file);
     return model;
+}
+
+} // namespace
+
+SmallModel small_model(Training training)
+{
+    return with_weights(training == Training::after ? "model.safetensors"
+                                                    : "untrained.safetensors");
+}
+
+SmallModel small_draft() { return with_weights("draft.safetensors"); }
+
+LanguageModelWeights as_language_model(const GptWeights& gpt)
+{
+    LanguageModelWeights weights{gpt.token_embedding};
+    weights.positions = gpt.position_embedding;
+    for (const EncoderLayerWeights& layer : gpt.layers) {
+        BlockWeights& block = weights.layers.emplace_back();
+        block.norm1 = layer.norm1;
+        block.self_attention = layer.self_attention;
+        block.norm2 = layer.norm2;
+        block.feed_forward = layer.feed_forward;
+    }
+    weights.norm = gpt.norm;
+    return weights;
 }
 
 SmallStories small_stories()

@@ -49,6 +49,7 @@ GOLDENS = {
     "25_windows_and_sinks": "windows.lesson_25",
     "26_experts": "mixture.lesson_26",
     "27_state": "states.lesson_27",
+    "30_choosing": "choosing.lesson_30",
     "17_story": "story.story",
     "18_flash_attention": "flash.lesson_18",
     "19_across_machines": "machines.lesson_19",
@@ -73,7 +74,7 @@ GOLDENS = {
 }
 
 # Those that keep samples of large arrays.
-SAMPLED = {"08_positions", "11_encoder_stack", "14_gradients", "25_windows_and_sinks", "26_experts", "small_model", "15_training"}
+SAMPLED = {"08_positions", "11_encoder_stack", "14_gradients", "25_windows_and_sinks", "26_experts", "30_choosing", "small_model", "15_training"}
 
 # -------------------------------------------------------------------------------------------------------------- files
 
