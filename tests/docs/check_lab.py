@@ -33,6 +33,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # By lesson and function, beside the lesson's own solution: right another way, and wrong with the mistake's name, or another word of
 # what is said.
+# Which tokens are more likely than each; of equal ones the first is.
+NUCLEUS = "place = arange(chances.shape[1])\nis_before = (chances[:, None, :] > chances[:, :, None]) | ((chances[:, None, :] == chances[:, :, None]) & (place < place[:, None]))\n"
 EXERCISES = {
     "01_single_query": {
         "my_scores": ("keys @ query", {"keys.T @ query": "wrong", "2 * keys @ query": "wrong", "keys @": "character", "keys * query": "the products are not added",
@@ -181,6 +183,19 @@ EXERCISES = {
             "decayed = decay * previous_state\ndecayed + outer(key, beta * (value - key @ decayed))",
             {"decay * previous_state + outer(key, beta * (value - key @ previous_state))": "delta_error_before_decay",
              "decay * previous_state + outer(key, beta * value)": "delta_not_subtracted", "decayed = decay * previous_state\ndecayed + outer(key, value - key @ decayed)": "delta_beta_missing"},
+        ),
+    },
+    "30_choosing": {
+        "my_probabilities": (
+            f"chances = softmax(logits / temperature)\n{NUCLEUS}before = sum(where(is_before, chances[:, None, :], 0), axis=-1)\nkept = where(before < top_p, chances, 0)\nkept / sum(kept, axis=-1, keepdims=True)",
+            {f"chances = softmax(logits / temperature)\n{NUCLEUS}before = sum(where(is_before, chances[:, None, :], 0), axis=-1)\nkept = where(before + chances <= top_p, chances, 0)\nkept / sum(kept, axis=-1, keepdims=True)": "nucleus_without_crossing",
+             f"chances = softmax(logits / temperature)\n{NUCLEUS}before = sum(where(is_before, chances[:, None, :], 0), axis=-1)\nwhere(before < top_p, chances, 0)": "nucleus_not_normalized",
+             f"chances = softmax(logits)\n{NUCLEUS}before = sum(where(is_before, chances[:, None, :], 0), axis=-1)\nkept = where(before < top_p, softmax(logits / temperature), 0)\nkept / sum(kept, axis=-1, keepdims=True)": "nucleus_before_temperature"},
+        ),
+        "my_next": (
+            "excess = relu(target - draft)\nexcess / sum(excess)",
+            {"target": "speculation_from_target", "excess = relu(draft - target)\nexcess / sum(excess)": "speculation_sides_swapped",
+             "excess = abs(target - draft)\nexcess / sum(excess)": "speculation_excess_signed"},
         ),
     },
 }

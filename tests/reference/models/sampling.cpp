@@ -4,6 +4,7 @@
 
 #include "attn/core/error.hpp"
 #include "attn/core/recorder.hpp"
+#include "attn/core/shape.hpp"
 #include "attn/formula/verify.hpp"
 #include "attn/reference/ops/softmax.hpp"
 
