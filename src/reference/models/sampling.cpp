@@ -113,23 +113,21 @@ std::size_t draw(const Vector& probabilities, double number)
 {
     if (!(number >= 0 && number < 1))
         throw Error("draw: a token is drawn by a number from 0 and below 1, not " + exact_text(number));
-    std::optional<std::size_t> last;
+    std::optional<std::size_t> drawn;
     double left = number;
     for (std::size_t token = 0; token < probabilities.size(); ++token) {
         const double share = probabilities(token);
         if (!(share >= 0))
             throw Error("draw: the probability of token " + std::to_string(token) + " is " + exact_text(share) +
                         ", expected one from 0");
-        if (share == 0)
+        if (share == 0 || left < 0)
             continue;
-        last = token;
+        drawn = token; // the last of them where the sum is less than the number, by rounding
         left -= share;
-        if (left < 0)
-            break;
     }
-    if (!last)
+    if (!drawn)
         throw Error("draw: no token has a probability above 0");
-    return *last; // the probabilities sum to one but for rounding
+    return *drawn;
 }
 
 namespace {
