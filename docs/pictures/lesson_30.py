@@ -21,7 +21,8 @@ def choices(site):
         shares = trace[step][0][order]
         ax.barh(range(SHOWN), trace["chances"][0][order], height=0.7, color=QUIET, alpha=0.45)
         ax.barh(range(SHOWN), shares, height=0.7, color=BLUE)
-        ax.set_yticks(range(SHOWN), said if ax is axes[0] else [""] * SHOWN)
+        ax.set_yticks(range(SHOWN), said)
+        ax.tick_params(labelsize=7)
         ax.invert_yaxis()
         ax.set(xlim=(0, 0.34), title=title.format(trace[option][0]) if option else title)
     return drawn, (

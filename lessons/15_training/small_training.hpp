@@ -51,8 +51,7 @@ inline train::WarmUpCosine rate_of(const Lesson& lesson, std::size_t steps)
     const double rate = lesson.flag<double>("--rate");
     if (!(rate > 0) || !std::isfinite(rate))
         throw Error("--rate: expected a number above 0, found " + exact_text(rate));
-    return {rate,
-            lesson.flag<std::optional<std::size_t>>("--warm-up").value_or(100),
+    return {rate, lesson.flag<std::optional<std::size_t>>("--warm-up").value_or(100),
             std::max<std::size_t>(steps, 1)};
 }
 

@@ -33,7 +33,8 @@ void expect_next(Exercise& exercise, const Vector& target, const Vector& draft,
 {
     Recorder run;
     const std::size_t vocabulary = target.size();
-    Matrix own(Matrix::shape_type{2, vocabulary}), other(Matrix::shape_type{1, vocabulary});
+    Matrix own(Matrix::shape_type{2, vocabulary}),
+        other(Matrix::shape_type{1, vocabulary});
     for (std::size_t token = 0; token < vocabulary; ++token) {
         own(0, token) = own(1, token) = target(token);
         other(0, token) = draft(token);

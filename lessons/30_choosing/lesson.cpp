@@ -30,6 +30,7 @@ struct Cuts {
 struct Guess {
     Term<Integers> drafted;
     Term<Matrix> draft, target;
+    Speculation found;
 };
 
 // The helpers of teach(), which stand below it in this order.
@@ -44,7 +45,7 @@ void count_saved(Lesson& lesson);
 void write_story(Lesson& lesson, const SmallModel& model, const SmallModel& small,
                  const Integers& prompt);
 void take_back(Lesson& lesson, const SmallModel& model, const Integers& ids,
-               const Integers& drafted);
+               const Guess& guess);
 
 void teach(Lesson& lesson)
 {
@@ -53,10 +54,10 @@ void teach(Lesson& lesson)
     const Term ids = lesson.input("ids[n]", model.ids(sentence()));
     const Cuts cuts = cuts_of(lesson, model.vocabulary.size());
     const Trace words = lesson.trace().scope("words", {{"ids", "ids"}});
-    const Term all_logits = recorded(gpt(*ids, model.weights, model.options, words),
-                                     "logits", words);
-    const Term last = lesson.trace()(
-        "logits[one, vocabulary]", slice(all_logits, ids.size() - 1, ids.size()));
+    const Term all_logits =
+        recorded(gpt(*ids, model.weights, model.options, words), "logits", words);
+    const Term last = lesson.trace()("logits[one, vocabulary]",
+                                     slice(all_logits, ids.size() - 1, ids.size()));
     cut(lesson, last, cuts);
 
     lesson.heading("2. Before the temperature, or after it");
@@ -73,7 +74,7 @@ void teach(Lesson& lesson)
     count_saved(lesson);
     if (lesson.is_example()) {
         write_story(lesson, model, small, *ids);
-        take_back(lesson, model, *ids, *guessed.drafted);
+        take_back(lesson, model, *ids, guessed);
     }
 }
 
@@ -125,7 +126,8 @@ void cut(Lesson& lesson, const Term<Matrix>& logits, const Cuts& cuts)
     const Term place = arange(size_along(chances, 1));
     const Term is_larger = chances > transpose(chances);
     const Term is_equal = chances == transpose(chances);
-    const Term comes_before = is_larger | (is_equal & (in_front(place) < each_row(place)));
+    const Term comes_before =
+        is_larger | (is_equal & (in_front(place) < each_row(place)));
     const Term before =
         trace("before[vocabulary]", sum_along(where(comes_before, chances, 0), 1));
     const Term in_nucleus =
@@ -145,18 +147,18 @@ void cut(Lesson& lesson, const Term<Matrix>& logits, const Cuts& cuts)
     //! [left]
 
     std::vector<std::vector<double>> rows;
-    for (const auto& [mask, name] : {std::pair{among_k, "kept_by_k"},
-                                     std::pair{in_nucleus, "kept_by_p"},
-                                     std::pair{likely, "kept_by_min_p"}})
+    for (const auto& [mask, name] :
+         {std::pair{among_k, "kept_by_k"}, std::pair{in_nucleus, "kept_by_p"},
+          std::pair{likely, "kept_by_min_p"}})
         rows.push_back({*trace(name, sum_all(ones(mask)))});
     lesson.table({"words left by top-k", "by top-p", "by min-p"},
                  {{rows[0][0], rows[1][0], rows[2][0]}});
 
     const Trace separate = lesson.unrecorded_trace().scope("separate");
     const double temperature = (*cuts.temperature)(0);
-    lesson.expect_equal("token_probabilities() gives the same with top-k", by_k,
-                        token_probabilities(*logits, {temperature, k, 1, 0},
-                                            separate.scope("k")));
+    lesson.expect_equal(
+        "token_probabilities() gives the same with top-k", by_k,
+        token_probabilities(*logits, {temperature, k, 1, 0}, separate.scope("k")));
     lesson.expect_equal("and with top-p", by_p,
                         token_probabilities(*logits,
                                             {temperature, {}, (*cuts.top_p)(0), 0},
@@ -179,19 +181,16 @@ void change_order(Lesson& lesson, const Term<Matrix>& logits, const Cuts& cuts)
 {
     const Trace trace =
         lesson.trace().scope("order", {{"logits", "logits"}, {"top_p", "top_p"}});
-    const Term temperatures =
-        trace.given("temperatures[t]", Vector{0.5, 1, 2, 4});
+    const Term temperatures = trace.given("temperatures[t]", Vector{0.5, 1, 2, 4});
     //! [order]
-    const Term divided =
-        trace("divided[t, vocabulary]", logits / each_row(temperatures));
+    const Term divided = trace("divided[t, vocabulary]", logits / each_row(temperatures));
     const Term chances = trace("chances[t, vocabulary]", softmax(divided));
     //! [order]
     const SamplingOptions options{.top_p = (*cuts.top_p)(0)};
     const Matrix left =
         token_probabilities(*divided, options, lesson.unrecorded_trace().scope("order"));
     const Term probabilities = trace.given("probabilities[t, vocabulary]", left);
-    const Term sizes =
-        trace("sizes[t]", sum_along(ones(probabilities > 0), 1));
+    const Term sizes = trace("sizes[t]", sum_along(ones(probabilities > 0), 1));
     std::vector<std::vector<double>> rows;
     for (std::size_t t = 0; t < temperatures.size(); ++t)
         rows.push_back({(*temperatures)(t), (*sizes)(t)});
@@ -246,8 +245,8 @@ Guess guess(Lesson& lesson, const SmallModel& model, const SmallModel& small,
     const Trace drafting = lesson.unrecorded_trace().scope("drafting");
     const Term drafted = lesson.trace().given(
         "drafted[guesses]", draft_words(small, *ids, k, numbers, drafting));
-    const Term uniform = lesson.trace().given(
-        "uniform[guesses]", Vector((numbers.vector(k) + 1.0) / 2.0));
+    const Term uniform =
+        lesson.trace().given("uniform[guesses]", Vector((numbers.vector(k) + 1.0) / 2.0));
 
     Integers both = *ids;
     for (const std::int64_t word : *drafted)
@@ -261,18 +260,18 @@ Guess guess(Lesson& lesson, const SmallModel& model, const SmallModel& small,
     };
     const Term small_logits = read("small", small), large_logits = read("large", model);
 
-    const Trace trace = lesson.trace().scope(
-        "guess", {{"drafted", "drafted"}, {"uniform", "uniform"}});
+    const Trace trace =
+        lesson.trace().scope("guess", {{"drafted", "drafted"}, {"uniform", "uniform"}});
     //! [guess]
     const Term draft = trace("draft[guesses, vocabulary]",
                              softmax(slice(small_logits, n - 1, n - 1 + k)));
-    const Term target = trace("target[rows, vocabulary]",
-                              softmax(slice(large_logits, n - 1, n + k)));
+    const Term target =
+        trace("target[rows, vocabulary]", softmax(slice(large_logits, n - 1, n + k)));
     const Speculation found = speculate(*drafted, *draft, *target, *uniform, trace);
     //! [guess]
     lesson.say("the draft guesses \"" + model.words(*drafted) + "\"; " +
                std::to_string(found.accepted) + " of the words are accepted");
-    return {drafted, draft, target};
+    return {drafted, draft, target, found};
 }
 
 /// @return the guess at which drawing from all again would be the most wrong
@@ -332,9 +331,8 @@ void count_draws(Lesson& lesson, const Guess& guess, std::size_t place)
     std::ignore = counted.given("place", static_cast<std::int64_t>(place));
     const Term chances = counted("chances[vocabulary]", row(guess.target, place));
     std::ignore = counted("deviation[vocabulary]", sqrt(chances * (1 - chances) / many));
-    const Term share =
-        counted("share[vocabulary]",
-                reals(counted.given("words[vocabulary]", counts)) / many);
+    const Term share = counted("share[vocabulary]",
+                               reals(counted.given("words[vocabulary]", counts)) / many);
     const Term again_share =
         counted("again_share[vocabulary]",
                 reals(counted.given("again[vocabulary]", again)) / many);
@@ -350,15 +348,13 @@ void count_saved(Lesson& lesson)
 {
     const Trace saved = lesson.trace().scope("saved");
     const Term rate = saved.given("rate[rates]", Vector{0.5, 0.6, 0.7, 0.8, 0.9});
-    const Term guesses =
-        saved.given("guesses[counts]", Vector{1, 2, 3, 4, 6, 8});
+    const Term guesses = saved.given("guesses[counts]", Vector{1, 2, 3, 4, 6, 8});
     const Term cost = saved.given("cost", 0.2);
     //! [saved]
-    const Term words = saved("words[rates, counts]",
-                             (1 - power(each_row(rate), guesses + 1)) /
-                                 (1 - each_row(rate)));
-    const Term faster =
-        saved("faster[rates, counts]", words / (1 + cost * guesses));
+    const Term words =
+        saved("words[rates, counts]",
+              (1 - power(each_row(rate), guesses + 1)) / (1 - each_row(rate)));
+    const Term faster = saved("faster[rates, counts]", words / (1 + cost * guesses));
     //! [saved]
     lesson.table({"words for each call of the model, of 4 guesses: accepted 0.5", "0.9"},
                  {{(*words)(0, 3), (*words)(4, 3)}});
@@ -372,8 +368,8 @@ Integers likeliest_story(const SmallModel& model, const Integers& prompt,
 {
     Integers text = prompt;
     while (text(text.size() - 1) != end_of_story)
-        text = joined(text, static_cast<std::int64_t>(
-                                argmax(after(model, text, unrecorded))));
+        text = joined(text,
+                      static_cast<std::int64_t>(argmax(after(model, text, unrecorded))));
     return text;
 }
 
@@ -392,12 +388,12 @@ void write_story(Lesson& lesson, const SmallModel& model, const SmallModel& smal
         Integers guessed = text;
         while (guessed.size() < n + guesses &&
                guessed.size() < model.weights.position_embedding.shape(0))
-            guessed = joined(guessed, static_cast<std::int64_t>(
-                                          argmax(after(small, guessed, call))));
+            guessed = joined(
+                guessed, static_cast<std::int64_t>(argmax(after(small, guessed, call))));
         const Matrix logits = gpt(guessed, model.weights, model.options, call);
         for (std::size_t i = n; text(text.size() - 1) != end_of_story; ++i) {
-            const auto own = static_cast<std::int64_t>(
-                argmax(Vector(xt::row(logits, i - 1))));
+            const auto own =
+                static_cast<std::int64_t>(argmax(Vector(xt::row(logits, i - 1))));
             text = joined(text, own);
             if (i == guessed.size() || guessed(i) != own)
                 break;
@@ -417,14 +413,18 @@ void write_story(Lesson& lesson, const SmallModel& model, const SmallModel& smal
 
 /// The model reads the guesses beside its cache, and the rejected ones are taken back.
 void take_back(Lesson& lesson, const SmallModel& model, const Integers& ids,
-               const Integers& drafted)
+               const Guess& guess)
 {
-    const std::size_t n = ids.size(), guessed = n + drafted.size(), kept = n + 1;
-    Integers wrong = ids;
-    for (const std::int64_t word : drafted)
-        wrong = joined(wrong, word);
-    Integers right = wrong;
-    right(kept) = (right(kept) + 1) % static_cast<std::int64_t>(model.vocabulary.size());
+    const Integers& drafted = *guess.drafted;
+    const std::size_t n = ids.size(), guessed = n + drafted.size(),
+                      kept = n + guess.found.accepted;
+    Integers wrong = ids, right = ids;
+    for (std::size_t i = 0; i < drafted.size(); ++i) {
+        wrong = joined(wrong, drafted(i));
+        if (i < guess.found.accepted)
+            right = joined(right, drafted(i));
+    }
+    right = joined(right, static_cast<std::int64_t>(argmax(guess.found.next)));
 
     const LanguageModelWeights weights = as_language_model(model.weights);
     LanguageModelDescription description;
@@ -432,9 +432,9 @@ void take_back(Lesson& lesson, const SmallModel& model, const Integers& ids,
     for (BlockDescription& layer : description.layers)
         layer.attention.heads = model.heads;
     //! [back]
-    const Schedule schedule{{{{0, 0, n}},         // the prompt
-                             {{0, n, guessed}},   // four guesses
-                             {{1, kept, guessed, 0}}}}; // three of them taken back
+    const Schedule schedule{{{{0, 0, n}},                // the prompt
+                             {{0, n, guessed}},          // the guesses
+                             {{1, kept, kept + 1, 0}}}}; // one word in place of some
     //! [back]
     const Trace unrecorded = lesson.unrecorded_trace();
     const std::vector<Matrix> found = run_schedule({wrong, right}, schedule, weights,

@@ -31,7 +31,8 @@ for (const stage of moving.stages("choosing")) {
                 onclick: () => goOn(word) }, html("span", {}, word), html("span", {}, by.length > 0 ? `${numberText(chances[id], ".3f", "real")}, cut by ${by.join(", ")}` : numberText(left[id], ".3f", "real")));
         }));
         const kept = order.filter(id => left[id] > 0), gone = order.filter(id => !(left[id] > 0)).reduce((sum, id) => sum + chances[id], 0);
-        note.textContent = `${kept.length === 1 ? "One word is" : `${kept.length} words are`} left of ${order.length}; the others had ${numberText(gone, ".3f", "real")} of the probability at this temperature.`;
+        note.textContent = kept.length === order.length ? `No word is cut: all ${order.length} can come.` : `${kept.length === 1 ? "One word is" : `${kept.length} words are`} left of ${order.length}; the others had ${
+            numberText(gone, ".3f", "real")} of the probability at this temperature.`;
     });
     const field = moving.field(state, "words", "the words so far", { size: 40 }, read, compute);
     function goOn(word) {

@@ -8,8 +8,8 @@ for (const stage of moving.stages("guessing")) {
     const compute = moving.steady(stage, async () => {
         const run = await runWith({ guesses: moving.array([1], [state.guesses], "integer"), seed: moving.array([1], [state.seed], "integer") });
         const vocabulary = attnWords.small_model, values = name => run.step(`guess.${name}`).values, accepted = Number(values("accepted")[0]);
-        const number = value => numberText(value, ".3f", "real");
-        rows.replaceChildren(...["guess", "the draft’s q", "the model’s p", "accepted with", "drawn", ""].map(name => html("small", {}, name)),
+        const number = value => numberText(value, ".2f", "real");
+        rows.replaceChildren(...["guess", "draft q", "model p", "p / q", "drawn", ""].map(name => html("small", {}, name)),
             ...[...run.step("drafted").values].flatMap((id, i) => {
                 const verdict = i < accepted ? "accepted" : i === accepted ? "rejected" : "taken back";
                 return [html(i < accepted ? "b" : "s", {}, vocabulary[id]), ...[values("q")[i], values("p")[i], values("acceptance")[i], run.step("uniform").values[i]].map(value => html("span", {}, number(value))), html("span", {}, verdict)];

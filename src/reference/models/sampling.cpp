@@ -157,8 +157,8 @@ void expect_options(const Matrix& logits, const SamplingOptions& options)
             can_come = can_come || logit > minus_infinity;
         }
         if (!can_come)
-            throw Error("token_probabilities: in row " + std::to_string(i) + " no token can come: there is no logit above " +
-                        "minus infinity");
+            throw Error("token_probabilities: in row " + std::to_string(i) +
+                        " no token can come: there is no logit above " + "minus infinity");
     }
 }
 
@@ -167,14 +167,16 @@ Term<Matrix> mass_before(const Trace& trace, const Term<Matrix>& chances)
 {
     // The formula compares all pairs of tokens; sorting gives the same sums.
     const auto formula = [] {
-        return "sum(where((chances[:, None, :] > chances[:, :, None]) | ((chances[:, None, :] == chances[:, :, None]) & "
+        return "sum(where((chances[:, None, :] > chances[:, :, None]) | ((chances[:, None, :] == chances[:, :, None]) "
+               "& "
                "(arange(chances.shape[1]) < arange(chances.shape[1])[:, None])), chances[:, None, :], 0), axis=-1)";
     };
     Matrix before(chances->shape());
     std::vector<std::size_t> order(chances.shape(1));
     for (std::size_t i = 0; i < chances.shape(0); ++i) {
         std::iota(order.begin(), order.end(), std::size_t{0});
-        std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return (*chances)(i, a) > (*chances)(i, b); });
+        std::ranges::stable_sort(order,
+                                 [&](std::size_t a, std::size_t b) { return (*chances)(i, a) > (*chances)(i, b); });
         double sum = 0;
         for (const std::size_t token : order) {
             before(i, token) = sum;
@@ -189,12 +191,14 @@ void expect_guesses(const Integers& drafted, const Matrix& draft, const Matrix& 
     const std::size_t guesses = drafted.size(), vocabulary = draft.shape(1);
     if (guesses == 0 || draft.shape(0) != guesses || uniform.size() != guesses || target.shape(0) != guesses + 1 ||
         target.shape(1) != vocabulary)
-        throw ShapeError("speculate: drafted " + to_string(shape_of(drafted)) + ", draft " + to_string(shape_of(draft)) +
-                         ", target " + to_string(shape_of(target)) + " and uniform " + to_string(shape_of(uniform)) +
+        throw ShapeError("speculate: drafted " + to_string(shape_of(drafted)) + ", draft " +
+                         to_string(shape_of(draft)) + ", target " + to_string(shape_of(target)) + " and uniform " +
+                         to_string(shape_of(uniform)) +
                          " don't fit: for each drafted token there are a row of the draft, a row of the target and a "
                          "number, and the target has one row more, for the token after them");
     const auto refuse = [](const std::string& what, std::size_t i, double found, const char* expected) {
-        throw Error("speculate: " + what + " " + std::to_string(i) + " is " + exact_text(found) + ", expected " + expected);
+        throw Error("speculate: " + what + " " + std::to_string(i) + " is " + exact_text(found) + ", expected " +
+                    expected);
     };
     for (const Matrix* model : {&draft, &target})
         for (std::size_t i = 0; i < model->size(); ++i)
@@ -207,8 +211,7 @@ void expect_guesses(const Integers& drafted, const Matrix& draft, const Matrix& 
             refuse("number", i, uniform(i), "one from 0 and below 1");
         const std::int64_t token = drafted(i);
         if (token < 0 || token >= static_cast<std::int64_t>(vocabulary))
-            refuse("drafted token", i, static_cast<double>(token),
-                   ("0 to " + std::to_string(vocabulary - 1)).c_str());
+            refuse("drafted token", i, static_cast<double>(token), ("0 to " + std::to_string(vocabulary - 1)).c_str());
         if (draft(i, static_cast<std::size_t>(token)) == 0)
             throw Error("speculate: drafted token " + std::to_string(i) + ", " + std::to_string(token) +
                         ", has the probability 0 in the draft, so that it was not drawn with it");

@@ -95,8 +95,8 @@ TEST_CASE("each cut leaves the tokens that its paper says, in proportion, and th
     const auto cut = [&](const SamplingOptions& options) { return token_probabilities(logits, options); };
     CHECK(is_close(cut({}), Matrix{{0.5, 0.3, 0.15, 0.05}}, 1e-15));
     CHECK(is_close(cut({.top_k = 2}), Matrix{{0.625, 0.375, 0, 0}}, 1e-15));
-    CHECK(is_close(cut({.top_p = 0.7}), Matrix{{0.625, 0.375, 0, 0}}, 1e-15));  // 0.5 is less than 0.7, 0.8 is not
-    CHECK(is_close(cut({.top_p = 0.4}), Matrix{{1, 0, 0, 0}}, 1e-15));          // the most likely one always stays
+    CHECK(is_close(cut({.top_p = 0.7}), Matrix{{0.625, 0.375, 0, 0}}, 1e-15)); // 0.5 is less than 0.7, 0.8 is not
+    CHECK(is_close(cut({.top_p = 0.4}), Matrix{{1, 0, 0, 0}}, 1e-15));         // the most likely one always stays
     CHECK(is_close(cut({.min_p = 0.25}), Matrix{{0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0}}, 1e-15));
     CHECK(is_close(cut({.temperature = 0}), Matrix{{1, 0, 0, 0}}, 0));
     // The nucleus is that of what top-k left: 0.5 / 0.8 is no less than 0.6.
@@ -143,9 +143,10 @@ TEST_CASE("what can't be meant is refused by the choice of tokens", "[sampling]"
     const Matrix logits{{1, 2, 3}};
     constexpr double infinity = std::numeric_limits<double>::infinity();
     for (const SamplingOptions& wrong :
-         {SamplingOptions{.temperature = -1}, SamplingOptions{.temperature = NAN}, SamplingOptions{.temperature = infinity},
-          SamplingOptions{.top_k = 0}, SamplingOptions{.top_k = 4}, SamplingOptions{.top_p = 0}, SamplingOptions{.top_p = 1.1},
-          SamplingOptions{.top_p = NAN}, SamplingOptions{.min_p = -0.1}, SamplingOptions{.min_p = 1.1}, SamplingOptions{.min_p = NAN}})
+         {SamplingOptions{.temperature = -1}, SamplingOptions{.temperature = NAN},
+          SamplingOptions{.temperature = infinity}, SamplingOptions{.top_k = 0}, SamplingOptions{.top_k = 4},
+          SamplingOptions{.top_p = 0}, SamplingOptions{.top_p = 1.1}, SamplingOptions{.top_p = NAN},
+          SamplingOptions{.min_p = -0.1}, SamplingOptions{.min_p = 1.1}, SamplingOptions{.min_p = NAN}})
         CHECK_THROWS_AS(token_probabilities(logits, wrong), Error);
     CHECK_THROWS_AS(token_probabilities(Matrix{{1, NAN}}), Error);
     CHECK_THROWS_AS(token_probabilities(Matrix{{1, infinity}}), Error);
@@ -194,7 +195,8 @@ TEST_CASE("speculation gives each text the target's probability: all drafts and 
             // Numbers below a ratio accept and others reject: 0 is below each, and a number close to 1 above each that is less than 1.
             for (const double u : {0.0, 1 - 1e-12})
                 for (const double v : {0.0, 1 - 1e-12}) {
-                    const double share = q(0, a) * q(1, b) * (u == 0 ? first : 1 - first) * (v == 0 ? second : 1 - second);
+                    const double share =
+                        q(0, a) * q(1, b) * (u == 0 ? first : 1 - first) * (v == 0 ? second : 1 - second);
                     if (share == 0)
                         continue; // it can't come to that
                     const Speculation one = speculate(drafted, q, p, {u, v});
@@ -207,7 +209,8 @@ TEST_CASE("speculation gives each text the target's probability: all drafts and 
                                     found[9 * next + 3 * i + j] +=
                                         share * one.next(next) * target.second(next, i) * target.third(3 * next + i, j);
                                 else if (one.accepted == 1 && j == 0)
-                                    found[9 * a + 3 * next + i] += share * one.next(next) * target.third(3 * a + next, i);
+                                    found[9 * a + 3 * next + i] +=
+                                        share * one.next(next) * target.third(3 * a + next, i);
                                 else if (one.accepted == 2 && i == 0 && j == 0)
                                     found[9 * a + 3 * b + next] += share * one.next(next);
                             }
@@ -232,7 +235,8 @@ TEST_CASE("every step of speculation is what its formula says, whatever is accep
     CHECK(is_close(speculate({0, 2}, draft, target, {0.9, 0.9}).next, Vector{0, 1, 0}, 0));
     CHECK(is_close(speculate({0, 2}, draft, target, {0.1, 0.9}).next, Vector{1, 0, 0}, 0));
     CHECK(is_close(speculate({0, 2}, draft, target, {0.1, 0.1}).next, Vector{0, 0, 1}, 0));
-    CHECK(speculate({0}, {{0.5, 0.5}}, {{0.25, 0.75}, {0.5, 0.5}}, {0.5}).accepted == 0); // as likely as not: 0.5 is not below 0.5
+    CHECK(speculate({0}, {{0.5, 0.5}}, {{0.25, 0.75}, {0.5, 0.5}}, {0.5}).accepted ==
+          0); // as likely as not: 0.5 is not below 0.5
 }
 
 TEST_CASE("guesses that can't be, and numbers that are no probabilities, are refused", "[sampling]")
@@ -242,11 +246,12 @@ TEST_CASE("guesses that can't be, and numbers that are no probabilities, are ref
     CHECK_THROWS_AS(speculate({0}, draft, draft, {0.5}), ShapeError); // a row too few
     CHECK_THROWS_AS(speculate({0}, draft, {{1, 0, 0}, {1, 0, 0}}, {0.5}), ShapeError);
     CHECK_THROWS_AS(speculate({0}, draft, target, {0.5, 0.5}), ShapeError);
-    CHECK_THROWS_AS(speculate(Integers(Integers::shape_type{0}), Matrix(Matrix::shape_type{0, 2}), {{1, 0}}, Vector(Vector::shape_type{0})),
+    CHECK_THROWS_AS(speculate(Integers(Integers::shape_type{0}), Matrix(Matrix::shape_type{0, 2}), {{1, 0}},
+                              Vector(Vector::shape_type{0})),
                     ShapeError);
     CHECK_THROWS_AS(speculate({2}, draft, target, {0.5}), Error);
     CHECK_THROWS_AS(speculate({-1}, draft, target, {0.5}), Error);
-    CHECK_THROWS_AS(speculate({0}, {{0, 1}}, target, {0.5}), Error);       // the draft can't have drawn it
+    CHECK_THROWS_AS(speculate({0}, {{0, 1}}, target, {0.5}), Error);         // the draft can't have drawn it
     CHECK_THROWS_AS(speculate({0}, draft, {{-1, 2}, {0, 1}}, {0.5}), Error); // logits
     CHECK_THROWS_AS(speculate({0}, {{NAN, 1}}, target, {0.5}), Error);
     for (const double wrong : {-0.1, 1.0, std::nan("")})

@@ -31,7 +31,8 @@ std::size_t draw(const Vector& probabilities, double number);
 struct SamplingOptions {
     double temperature = 1;                ///< divides the logits; at 0 the most likely token has the probability 1
     std::optional<std::size_t> top_k = {}; ///< so many of the most likely tokens can come
-    double top_p = 1; ///< as few of the most likely tokens as have this much probability together: the nucleus; 1 cuts none
+    double top_p =
+        1; ///< as few of the most likely tokens as have this much probability together: the nucleus; 1 cuts none
     double min_p = 0; ///< tokens with this share of the most likely token's probability, or more; 0 cuts none
 };
 
