@@ -197,6 +197,12 @@ std::span<const CurriculumEntry> curriculum()
          "leaving, "
          "and with keys and values in pages that they share.",
          {5, 13, 17}},
+        {"30_choosing",
+         part::over_time,
+         "Choosing words, and guessing ahead",
+         "Temperature, top-k, top-p and min-p decide which words can come; a small model "
+         "guesses several words ahead of a large one, whose words stay the same.",
+         {13, 17}},
     };
     return lessons;
 }

@@ -8,15 +8,25 @@
 
 namespace attn {
 
-SmallModel small_model(Training training)
+namespace {
+
+SmallModel with_weights(std::string_view file)
 {
     SmallModel model{read_word_model("small_model"), {}, {}};
     model.options.heads = model.heads;
-    model.weights = read_weights_of<GptWeights>(model, training == Training::after
-                                                           ? "model.safetensors"
-                                                           : "untrained.safetensors");
+    model.weights = read_weights_of<GptWeights>(model, file);
     return model;
 }
+
+} // namespace
+
+SmallModel small_model(Training training)
+{
+    return with_weights(training == Training::after ? "model.safetensors"
+                                                    : "untrained.safetensors");
+}
+
+SmallModel small_draft() { return with_weights("draft.safetensors"); }
 
 LanguageModelWeights as_language_model(const GptWeights& gpt)
 {

@@ -3,6 +3,7 @@
 #include "word_model.hpp"
 
 #include "attn/reference/models/gpt.hpp"
+#include "attn/reference/models/language_model.hpp"
 
 #include <cstdint>
 #include <string>
@@ -33,7 +34,12 @@ enum class Training { before, after };
 /// @throws Error where a file is missing or damaged, and names it
 SmallModel small_model(Training training = Training::after);
 
-/// Weights like the small model's for language_model(), which has windows and caches.
+/// Its draft: one layer and half as many features, with the same words, trained on the same
+/// stories by lessons/small_model/draft.py.
+/// @throws Error as small_model()
+SmallModel small_draft();
+
+/// The small model's weights for language_model(), which has caches and windows.
 LanguageModelWeights as_language_model(const GptWeights& gpt);
 
 /// The stories of lessons/small_model/train.py, as ids with the end of each.

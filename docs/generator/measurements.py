@@ -13,6 +13,7 @@ NUMBERS = {
     "relatives": ("lessons/small_model/relatives.json", "lessons/small_model/relatives.py"),
     "echo": ("lessons/echo/report.json", "script/train-model echo"),
     "mixture": ("lessons/mixture/report.json", "script/train-model mixture"),
+    "choosing": ("lessons/30_choosing/measured.json", "its measured.py"),
     "recall": ("lessons/27_state/recall.json", "its recall.py"),
     "windows": ("lessons/25_windows_and_sinks/measured.json", "its measured.py"),
     "flash": ("lessons/18_flash_attention/measured.json", "its measured.py"),

@@ -87,6 +87,23 @@ def mistakes(site):
 
 
 @picture
+def warm_up(site):
+    """The loss on stories that are kept apart at two rates, with a warm-up and without."""
+    drawn, axes = figure(7, 2.8)
+    ends = []
+    for name, label, colour, style in (
+        ("right", "rate 0.005, warm-up", BLUE, "-"), ("no_warm_up", "rate 0.005", BLUE, "--"),
+        ("fast", "rate 0.02, warm-up", ORANGE, "-"), ("fast_no_warm_up", "rate 0.02", ORANGE, "--"),
+    ):  # fmt: skip
+        curve = site.trace_called(f"15_{name}")["curve"]
+        axes.plot(20 * np.arange(1, len(curve) + 1), curve, style, color=colour, label=label)
+        ends.append(f"{label} {curve[-1]:.2f}")
+    axes.set(xlabel="step", ylabel="nats per word", ylim=(0.8, 2.6))
+    axes.legend(ncols=2)
+    return drawn, f"The loss on 100 of the stories that are kept apart, with a warm-up of 100 steps (lines) and without (dashed). After 300 steps: {'; '.join(ends)}."
+
+
+@picture
 def reviews(site):
     """Test accuracy by epoch, three seeds each, beside the published one."""
     runs = json.loads((site.root / "lessons" / "15_training" / "reviews.json").read_text())

@@ -164,6 +164,10 @@ int main(int argc, char** argv)
     return Lesson::run(
         "15_training", argc, argv, teach,
         {{"--steps", "N", "how many steps the small model is trained; 2000", Count()},
+         {"--rate", "R", "the largest learning rate of the small model", rate},
+         {"--warm-up", "N", "so many steps it grows; 0 begins with it; 100", Count()},
+         {"--label-smoothing", "E",
+          "this share of each target is spread over all words, 0 to 1", 0.0},
          {"--threads", "N", "how many threads train; as many as there are cores",
           Count()},
          {"--history", "FILE.npz",

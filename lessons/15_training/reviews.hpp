@@ -334,6 +334,11 @@ inline void experiment_on_reviews(Lesson& lesson)
     if (lesson.flag<std::optional<std::size_t>>("--steps") ||
         !lesson.flag<std::filesystem::path>("--history").empty())
         throw Error("--steps and --history are about the small model: leave out --data");
+    if (lesson.flag<std::optional<std::size_t>>("--warm-up") ||
+        lesson.flag<double>("--rate") != train::WarmUpCosine().rate ||
+        lesson.flag<double>("--label-smoothing") != 0)
+        throw Error("--rate, --warm-up and --label-smoothing are about the small model: "
+                    "leave out --data");
     if (const auto& archive = lesson.flag<std::filesystem::path>("--prepare");
         !archive.empty()) {
         const auto [train, test] = train::prepare_reviews(archive, flags.data);

@@ -12,8 +12,11 @@
 #include "attn/files/trace_file.hpp"
 #include "attn/files/weights/gpt.hpp"
 #include "attn/files/weights/state_dict.hpp"
+#include "attn/reference/models/sampling.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -39,6 +42,27 @@ inline std::size_t threads_of(const Lesson& lesson)
     const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
     return std::max<std::size_t>(
         1, lesson.flag<std::optional<std::size_t>>("--threads").value_or(cores));
+}
+
+/// The learning rate by --rate and --warm-up.
+/// @throws Error where the rate is not above 0
+inline train::WarmUpCosine rate_of(const Lesson& lesson, std::size_t steps)
+{
+    const double rate = lesson.flag<double>("--rate");
+    if (!(rate > 0) || !std::isfinite(rate))
+        throw Error("--rate: expected a number above 0, found " + exact_text(rate));
+    return {rate, lesson.flag<std::optional<std::size_t>>("--warm-up").value_or(100),
+            std::max<std::size_t>(steps, 1)};
+}
+
+/// @throws Error where --label-smoothing is no share
+inline double smoothing_of(const Lesson& lesson)
+{
+    const double share = lesson.flag<double>("--label-smoothing");
+    if (!(share >= 0 && share < 1))
+        throw Error("--label-smoothing: expected 0, or a share below 1, found " +
+                    exact_text(share));
+    return share;
 }
 
 /// The mistake that the flag --mistake names.
@@ -160,6 +184,29 @@ inline Matrix role_weights(const SmallModel& model, const GptWeights& weights,
     return sums;
 }
 
+/// How sure a model is of its likeliest word, on average over all words of some stories,
+/// and how often that word is the next.
+struct Sureness {
+    double probability, right;
+};
+
+inline Sureness sureness_of(const GptWeights& weights, const GptOptions& options,
+                            std::span<const train::Text> stories)
+{
+    Sureness sums{};
+    double count = 0;
+    for (const train::Text& story : stories) {
+        const Matrix logits = gpt(integers_of(story), weights, options);
+        for (std::size_t i = 0; i + 1 < story.size(); ++i, ++count) {
+            const Vector chances = softmax(Vector(xt::row(logits, i)));
+            const std::size_t word = argmax(chances);
+            sums.probability += chances(word);
+            sums.right += static_cast<std::int64_t>(word) == story[i + 1];
+        }
+    }
+    return {sums.probability / count, sums.right / count};
+}
+
 // ------------------------------------------------------------------------------ training
 
 /// What is written down while the model is trained, the file of --history: losses, and each
@@ -218,10 +265,12 @@ inline void train_small_model(Lesson& lesson)
     const SmallStories stories = small_stories();
     const std::size_t steps =
         lesson.flag<std::optional<std::size_t>>("--steps").value_or(2000);
-    const train::WarmUpCosine schedule{.steps = std::max<std::size_t>(steps, 1)};
+    const train::WarmUpCosine schedule = rate_of(lesson, steps);
     const TrainingMistake& mistake = small_mistake_of(lesson);
-    const train::GptTrainingOptions options{
-        .model = model.options, .rate = schedule, .threads = threads_of(lesson)};
+    const train::GptTrainingOptions options{.model = model.options,
+                                            .label_smoothing = smoothing_of(lesson),
+                                            .rate = schedule,
+                                            .threads = threads_of(lesson)};
     StepTrace step_trace(lesson);
     const std::span<const train::Text> some(stories.held_out.data(), 100);
     const auto& history_file = lesson.flag<std::filesystem::path>("--history");
@@ -277,6 +326,11 @@ inline void train_small_model(Lesson& lesson)
                  after = role_weights(model, learned, some);
     print_roles(lesson, before, after);
 
+    if (is_kept) {
+        const Sureness sureness = sureness_of(learned, model.options, some);
+        history.add("likeliest_probability", {}, {{}, {sureness.probability}});
+        history.add("likeliest_right", {}, {{}, {sureness.right}});
+    }
     history.add_maps(model, learned, steps);
     history.add("losses", {"step"}, {{losses.size()}, losses});
     history.add("curve", {"twenty_steps"}, {{curve.size()}, curve});

@@ -39,6 +39,8 @@ softmax(where({seen}, scores, -inf)) @ concat(past_values, new_values, axis=0)""
 
 # By lesson and function, beside the lesson's own solution: right another way, and wrong with the mistake's name, or another word of
 # what is said.
+# Which tokens are more likely than each; of equal ones the first is.
+NUCLEUS = "place = arange(chances.shape[1])\nis_before = (chances[:, None, :] > chances[:, :, None]) | ((chances[:, None, :] == chances[:, :, None]) & (place < place[:, None]))\n"
 EXERCISES = {
     "01_single_query": {
         "my_scores": ("keys @ query", {"keys.T @ query": "wrong", "2 * keys @ query": "wrong", "keys @": "character", "keys * query": "the products are not added",
@@ -197,6 +199,8 @@ EXERCISES = {
              CALL.format(seen="(places <= own) & (places >= own - width)"): "window_off_by_one",
              CALL.format(seen="(places <= own) & (places > own - width)").replace(" / sqrt(queries.shape[1])", ""): "no_scale",
              CALL.format(seen="(places <= own) & (arange(places.shape[0]) > arange(positions.shape[0])[:, None] + past_positions.shape[0] - width)"): "wrong"},
+        ),
+    },
     "29_many_sequences": {
         "my_positions": (
             "i = arange(real.shape[1])\nmaximum(1 * real @ (1 * (i[:, None] <= i)) - 1, 0)",
@@ -209,6 +213,19 @@ EXERCISES = {
              "i = arange(tokens)\nslots = table[i // size] + i % size\nsoftmax(keys[slots] @ query / sqrt(query.shape[0])) @ values[slots]": "wrong",
              "i = arange(tokens)\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query) @ values[slots]": "no_scale",
              "i = arange(tokens)\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query / sqrt(query.shape[0])) @ values[i]": "Right so far"},
+        ),
+    },
+    "30_choosing": {
+        "my_probabilities": (
+            f"chances = softmax(logits / temperature)\n{NUCLEUS}before = sum(where(is_before, chances[:, None, :], 0), axis=-1)\nkept = where(before < top_p, chances, 0)\nkept / sum(kept, axis=-1, keepdims=True)",
+            {f"chances = softmax(logits / temperature)\n{NUCLEUS}before = sum(where(is_before, chances[:, None, :], 0), axis=-1)\nkept = where(before + chances <= top_p, chances, 0)\nkept / sum(kept, axis=-1, keepdims=True)": "nucleus_without_crossing",
+             f"chances = softmax(logits / temperature)\n{NUCLEUS}before = sum(where(is_before, chances[:, None, :], 0), axis=-1)\nwhere(before < top_p, chances, 0)": "nucleus_not_normalized",
+             f"chances = softmax(logits)\n{NUCLEUS}before = sum(where(is_before, chances[:, None, :], 0), axis=-1)\nkept = where(before < top_p, softmax(logits / temperature), 0)\nkept / sum(kept, axis=-1, keepdims=True)": "nucleus_before_temperature"},
+        ),
+        "my_next": (
+            "excess = relu(target - draft)\nexcess / sum(excess)",
+            {"target": "speculation_from_target", "excess = relu(draft - target)\nexcess / sum(excess)": "speculation_sides_swapped",
+             "excess = abs(target - draft)\nexcess / sum(excess)": "speculation_excess_signed"},
         ),
     },
 }

@@ -28,6 +28,13 @@ TOPICS = sorted(path.name.removeprefix("exercise_") for path in Path(sys.argv[1]
 SOFTMAX = "def softmax(x, axis=-1):\n    e = np.exp(x)\n    return e / e.sum(axis=axis, keepdims=True)\n"
 
 # What a learner wrote, and what is to be said about it: topic, functions, parts of the message.
+NUCLEUS = (
+    "def cut(c, p, inside=lambda before, c, p: before < p):\n"
+    "    o = np.argsort(-c, axis=1, kind='stable')\n    f = np.take_along_axis(c, o, axis=1)\n    k = np.zeros_like(c)\n"
+    "    np.put_along_axis(k, o, np.where(inside(np.cumsum(f, axis=1) - f, f, p), f, 0), axis=1)\n    return k\n"
+    "def whole(k): return k / k.sum(axis=1, keepdims=True)\n"
+)
+PROBABILITIES = NUCLEUS + "def my_probabilities(l, t, p): return whole(cut(softmax(l / t), p))\n"
 WRONG = [
     ("01_single_query", "def my_scores(q, k): return k @ q\ndef my_weights(s): return np.exp(s)\n",
      ["my_weights is wrong: expected [0.0634, 0.4683, 0.4683], yours gave [7.3891, 54.5982, 54.5982], which sums to 116.6 instead of 1.",
@@ -56,6 +63,12 @@ WRONG = [
      ["my_score_gradient is wrong.", "= weights[0,1]*(arriving[0,1] - (arriving[0,0]*weights[0,0]"]),
     ("16_rotary_and_alibi", "def my_turned_pair(p, a): return np.stack([p[:, 0] * np.cos(a) + p[:, 1] * np.sin(a), p[:, 1] * np.cos(a) - p[:, 0] * np.sin(a)], 1)\n",
      ["mistake, rotary_sign:"]),
+    ("30_choosing", f"{NUCLEUS}def my_probabilities(l, t, p): return whole(cut(softmax(l / t), p, lambda before, c, p: before + c <= p))\n", ["mistake, nucleus_without_crossing:"]),
+    ("30_choosing", f"{NUCLEUS}def my_probabilities(l, t, p): return cut(softmax(l / t), p)\n", ["mistake, nucleus_not_normalized:"]),
+    ("30_choosing", f"{NUCLEUS}def my_probabilities(l, t, p): return whole(np.where(cut(softmax(l), p) > 0, softmax(l / t), 0))\n", ["mistake, nucleus_before_temperature:"]),
+    ("30_choosing", f"{PROBABILITIES}def my_next(p, q): return p\n", ["mistake, speculation_from_target:"]),
+    ("30_choosing", f"{PROBABILITIES}def my_next(p, q): return np.maximum(q - p, 0) / np.maximum(q - p, 0).sum()\n", ["mistake, speculation_sides_swapped:"]),
+    ("30_choosing", f"{PROBABILITIES}def my_next(p, q): return np.abs(p - q) / np.abs(p - q).sum()\n", ["mistake, speculation_excess_signed:"]),
     ("18_flash_attention", "def my_merged_context(c, m, l, d, n, k): return (l[:, None] * c + k[:, None] * d) / (l + k)[:, None]\n",
      ["my_merged_context is wrong.", "expected 2.8828", "= (0.374617*0.0179862 + 1.04979*3.90515) / (0.374617 + 1.04979)"]),
     ("21_recurrence", "def my_lstm_step(x, hidden, cell, *rest): return cell\n", ["my_lstm_step returned ndarray, expected several results"]),

@@ -51,6 +51,7 @@ GOLDENS = {
     "27_state": "states.lesson_27",
     "28_many_calls": "many_calls.lesson_28",
     "29_many_sequences": "many_sequences.lesson_29",
+    "30_choosing": "choosing.lesson_30",
     "17_story": "story.story",
     "18_flash_attention": "flash.lesson_18",
     "19_across_machines": "machines.lesson_19",
@@ -75,8 +76,7 @@ GOLDENS = {
 }
 
 # Those that keep samples of large arrays.
-SAMPLED = {"08_positions", "11_encoder_stack", "14_gradients", "25_windows_and_sinks", "26_experts", "28_many_calls", "small_model", "15_training"}
-SAMPLED = {"08_positions", "11_encoder_stack", "14_gradients", "25_windows_and_sinks", "26_experts", "29_many_sequences", "small_model", "15_training"}
+SAMPLED = {"08_positions", "11_encoder_stack", "14_gradients", "25_windows_and_sinks", "26_experts", "28_many_calls", "29_many_sequences", "30_choosing", "small_model", "15_training"}
 
 # -------------------------------------------------------------------------------------------------------------- files
 

@@ -38,13 +38,15 @@ def sentence_ids():
 
 
 def decoder(ids, file, mask=None):
-    """Every step of a decoder in lessons/, whose config.json lies beside its weights, on a list of ids.
+    """Every step of a decoder in lessons/, whose config.json lies beside its weights, on a list of ids; a draft's sizes are its own.
 
     mask (n, n): true where a token can attend, joined with the causal one
     """
     config = json.loads((file.parent / "config.json").read_text())
     state = {name: tensor.double() for name, tensor in load_safetensors(file).items()}
     ids = torch.tensor(ids)
+    config |= {"layers": len({name.split(".")[1] for name in state if name.startswith("layers.")}), "d_model": state["norm.weight"].shape[0],
+               "d_ff": state["layers.0.linear1.weight"].shape[0]}  # fmt: skip
     n, table, positions = len(ids), state["token_embedding.weight"], state["position_embedding.weight"]
     causal = torch.ones(n, n, dtype=torch.bool).tril()
     allowed = causal if mask is None else causal & mask
