@@ -6,7 +6,8 @@ namespace part {
 constexpr std::string_view attention = "I. Attention",
                            transformer = "II. The Transformer",
                            learning = "III. Learning", today = "IV. Attention today",
-                           beside = "V. Further topics", served = "VI. Served today";
+                           beside = "V. Further topics", served = "VI. Served today",
+                           over_time = "VII. Served over time";
 }
 
 std::span<const CurriculumEntry> curriculum()
@@ -182,6 +183,12 @@ std::span<const CurriculumEntry> curriculum()
          "Without softmax a text is summed up in one matrix: a running sum, decay, the "
          "delta rule, and what such a state can recall.",
          {3, 13, 21}},
+        {"31_fewer_bits",
+         part::over_time,
+         "Fewer bits",
+         "Keys, values and weights in 8 or 4 bits: which numbers share a scale, what one "
+         "large channel does to the others, and what a rotation changes.",
+         {6, 13, 24}},
     };
     return lessons;
 }

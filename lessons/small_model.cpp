@@ -2,6 +2,7 @@
 
 #include "attn/files/file.hpp"
 #include "attn/files/npz.hpp"
+#include "attn/reference/models/language_model.hpp"
 
 #include <filesystem>
 
@@ -15,6 +16,21 @@ SmallModel small_model(Training training)
                                                            ? "model.safetensors"
                                                            : "untrained.safetensors");
     return model;
+}
+
+LanguageModelWeights as_language_model(const GptWeights& gpt)
+{
+    LanguageModelWeights weights{gpt.token_embedding};
+    weights.positions = gpt.position_embedding;
+    for (const EncoderLayerWeights& layer : gpt.layers) {
+        BlockWeights& block = weights.layers.emplace_back();
+        block.norm1 = layer.norm1;
+        block.self_attention = layer.self_attention;
+        block.norm2 = layer.norm2;
+        block.feed_forward = layer.feed_forward;
+    }
+    weights.norm = gpt.norm;
+    return weights;
 }
 
 SmallStories small_stories()

@@ -11,6 +11,8 @@
 
 namespace attn {
 
+struct LanguageModelWeights;
+
 /// The decoder that the lessons share: 2 layers, 4 heads, d_model 32; a token is a word.
 ///
 /// script/train-model trains it on stories of a grammar; lessons/small_model/report.json
@@ -30,6 +32,9 @@ enum class Training { before, after };
 /// Reads the small model from lessons/small_model.
 /// @throws Error where a file is missing or damaged, and names it
 SmallModel small_model(Training training = Training::after);
+
+/// Weights like the small model's for language_model(), which has windows and caches.
+LanguageModelWeights as_language_model(const GptWeights& gpt);
 
 /// The stories of lessons/small_model/train.py, as ids with the end of each.
 struct SmallStories {

@@ -290,22 +290,6 @@ void attend_in_chunk(Lesson& lesson, const Term<Vector>& width)
                  {{*off}});
 }
 
-/// The small model's weights for language_model(), which has windows and caches.
-LanguageModelWeights as_language_model(const GptWeights& gpt)
-{
-    LanguageModelWeights weights{gpt.token_embedding};
-    weights.positions = gpt.position_embedding;
-    for (const EncoderLayerWeights& layer : gpt.layers) {
-        BlockWeights& block = weights.layers.emplace_back();
-        block.norm1 = layer.norm1;
-        block.self_attention = layer.self_attention;
-        block.norm2 = layer.norm2;
-        block.feed_forward = layer.feed_forward;
-    }
-    weights.norm = gpt.norm;
-    return weights;
-}
-
 /// The whole model, with a prompt all at once and in chunks.
 void prefill(Lesson& lesson, const SmallModel& model, const Integers& ids,
              std::size_t width)

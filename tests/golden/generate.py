@@ -49,6 +49,7 @@ GOLDENS = {
     "25_windows_and_sinks": "windows.lesson_25",
     "26_experts": "mixture.lesson_26",
     "27_state": "states.lesson_27",
+    "31_fewer_bits": "fewer_bits.lesson_31",
     "17_story": "story.story",
     "18_flash_attention": "flash.lesson_18",
     "19_across_machines": "machines.lesson_19",
@@ -66,6 +67,7 @@ GOLDENS = {
     "gated_delta_net": "gated_delta_net.cases",
     "differential_attention": "differential_attention.cases",
     "sinks": "sinks.cases",
+    "fewer_bits": "fewer_bits.cases",
     "small_model": "small_model.small_model",
     "training": "training.training",
     "15_training": "training.lesson_15",
@@ -73,7 +75,7 @@ GOLDENS = {
 }
 
 # Those that keep samples of large arrays.
-SAMPLED = {"08_positions", "11_encoder_stack", "14_gradients", "25_windows_and_sinks", "26_experts", "small_model", "15_training"}
+SAMPLED = {"08_positions", "11_encoder_stack", "14_gradients", "25_windows_and_sinks", "26_experts", "31_fewer_bits", "small_model", "15_training"}
 
 # -------------------------------------------------------------------------------------------------------------- files
 

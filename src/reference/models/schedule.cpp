@@ -1,6 +1,7 @@
 #include "attn/reference/models/schedule.hpp"
 
 #include "attn/core/error.hpp"
+#include "stored_cache.hpp"
 
 #include <algorithm>
 #include <array>
@@ -211,13 +212,18 @@ std::vector<Matrix> run_packed(const std::vector<Integers>& sequences, const Sch
                                const Trace& trace)
 {
     expect_ring(schedule, description);
+    if (schedule.cache)
+        expect_storable(*schedule.cache, schedule.ring);
     Results results(sequences.size(), description.has_logits);
     PlacedCache cache;
     for (std::size_t i = 0; i < schedule.calls.size(); ++i) {
         const Call& call = schedule.calls[i];
         const auto [ids, places] = tokens_of(call, sequences);
-        auto [logits, after] = language_model(ids, places, before(cache, call, schedule, sequences.size()), weights,
-                                              description, trace.scope("calls", i));
+        const Trace inside = trace.scope("calls", i);
+        auto [logits, after] =
+            language_model(ids, places, before(cache, call, schedule, sequences.size()), weights, description, inside);
+        if (schedule.cache)
+            store(after, ids.size(), *schedule.cache, description.first_layer, inside);
         cache = schedule.ring ? within_ring(after, *schedule.ring, sequences.size()) : std::move(after);
         results.add_call("calls." + std::to_string(i), std::move(logits));
         std::size_t row = 0;
@@ -244,6 +250,9 @@ std::vector<Matrix> run_one_by_one(const std::vector<Integers>& sequences, const
 {
     if (schedule.ring)
         throw Error("run_schedule: a state forgets by itself, and keeps no ring of tokens");
+    if (schedule.cache)
+        throw Error(
+            "run_schedule: a cache of fewer bits has keys and values, and the model has a state in their place");
     Results results(sequences.size(), description.has_logits);
     std::vector<SequenceCache> caches(sequences.size());
     for (std::size_t i = 0; i < schedule.calls.size(); ++i) {
