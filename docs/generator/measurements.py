@@ -15,6 +15,7 @@ NUMBERS = {
     "mixture": ("lessons/mixture/report.json", "script/train-model mixture"),
     "recall": ("lessons/27_state/recall.json", "its recall.py"),
     "windows": ("lessons/25_windows_and_sinks/measured.json", "its measured.py"),
+    "fewer": ("lessons/31_fewer_bits/measured.json", "its measured.py"),
     "flash": ("lessons/18_flash_attention/measured.json", "its measured.py"),
     "speed": ("docs/speed.json", "script/bench"),
 }

@@ -149,7 +149,7 @@ def main(folder):
     model = small_model()
     caches = {variant: {path(cache): found(model, cache=cache, variant=variant) for cache in CACHES} for variant in ("own", "raised", "rotated")}
     weights = {path(text): found(with_rounded_weights(text)) for text in WEIGHTS}
-    measured = {"channel": CHANNEL, "factor": FACTOR, "cache": caches, "weights": weights}
+    measured = {"stories": HELD_OUT_STORIES, "channel": CHANNEL, "factor": FACTOR, "cache": caches, "weights": weights}
     (folder / "measured.json").write_text(json.dumps(measured, indent=1) + "\n")
     print(json.dumps(measured, indent=1))
 

@@ -183,6 +183,16 @@ EXERCISES = {
              "decay * previous_state + outer(key, beta * value)": "delta_not_subtracted", "decayed = decay * previous_state\ndecayed + outer(key, value - key @ decayed)": "delta_beta_missing"},
         ),
     },
+    "31_fewer_bits": {
+        "my_stored_keys": (
+            "scale = max(abs(keys), axis=0, keepdims=True) / largest_code\nround(keys / scale) * scale",
+            {"scale = max(abs(keys), axis=1, keepdims=True) / largest_code\nround(keys / scale) * scale": "wrong",
+             "scale = max(abs(keys)) / largest_code\nround(keys / scale) * scale": "wrong",
+             "scale = max(keys, axis=0, keepdims=True) / largest_code\nround(keys / scale) * scale": "wrong",
+             "scale = max(abs(keys), axis=0, keepdims=True) / largest_code\nfloor(keys / scale) * scale": "wrong",
+             "scale = max(abs(keys), axis=0, keepdims=True) / largest_code\nround(keys / scale)": "wrong"},
+        ),
+    },
 }
 
 

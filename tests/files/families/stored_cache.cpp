@@ -179,8 +179,8 @@ TEST_CASE("a cache of fewer bits that can't be kept is refused", "[families][sch
     }
     const Kept windowed = kept_by("mistral");
     Schedule narrow = step_by_step(windowed.lengths(), 1);
-    narrow.ring = 3;
-    narrow.cache = cache_format_called("int8:channel4");
+    narrow.ring = 5;
+    narrow.cache = cache_format_called("int8:channel8");
     CHECK_THROWS_WITH(run_schedule(windowed.sequences, narrow, windowed.model.weights, windowed.model.description),
-                      ContainsSubstring("a ring of 3 tokens never has all of a group"));
+                      ContainsSubstring("a ring of 5 tokens never has all of a group"));
 }
