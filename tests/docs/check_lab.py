@@ -766,8 +766,22 @@ def check_caches(stage):
     stage.reader.expect("4 heads of keys and values take 0.125" in stage.text(), "four of 32 heads keep no eighth")
 
 
+def check_bits(stage):
+    off = lambda: stage.text().split("are off by ")[1].split(" ")[0]
+    page = lambda of: number_of(stage.reader, f"{of}.off:.3f")
+    for press, of in ((None, "raised.token"), ("per block of 4", "raised.block"), ("rotated first", "rotated.block"), ("a scale per token", "rotated.token"), ("per channel", "rotated.channel"), ("as they are", "raised.channel")):
+        if press:
+            stage.press(press)
+        stage.reader.expect(off() == page(of), f"{of}: the stage has {off()}, the page {page(of)}")
+    stage.slide("one channel", 0)
+    stage.reader.expect(off() == page("plain.channel"), f"without a large channel: {stage.text()}")
+    four = float(off())
+    stage.press("int8")
+    stage.reader.expect(float(off()) < four / 10, f"eight bits are off by {off()}, four by {four}")
+
+
 STAGES = {"plane": None, "story": None, "saturation": check_saturation, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "norm": check_norm, "backwards": check_backwards, "translation": check_translation, "beams": check_beams,
-          "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts, "state": check_state, "caches": check_caches}  # fmt: skip
+          "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts, "state": check_state, "caches": check_caches, "bits": check_bits}  # fmt: skip
 
 
 def check_stages(reader):

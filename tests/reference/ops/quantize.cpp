@@ -2,6 +2,7 @@
 
 #include "by_hand.hpp"
 #include "golden.hpp"
+#include "step_tables.hpp"
 #include "test.hpp"
 
 #include "attn/core/recorder.hpp"
@@ -103,6 +104,13 @@ TEST_CASE("numbers in fewer bits are PyTorch's and NumPy's, step by step, and fo
             CHECK(same_bits(*quantize(Term(x), stored_format_called(format)).stored, *found.stored));
         }
     CHECK(seen.size() >= 11);
+}
+
+TEST_CASE("the steps of quantize() are those of its table", "[quantize][steps]")
+{
+    Recorder recorder;
+    (void)quantize(Term(Matrix{{1, 2, -3}, {4, 0, 1}}), {}, Trace(recorder));
+    CHECK(different_rows(promised("reference/ops/quantize.hpp", "quantize"), kept(recorder)) == "");
 }
 
 TEST_CASE("what is read back is off by half a code at most, and codes are no larger than their type has them",

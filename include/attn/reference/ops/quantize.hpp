@@ -77,8 +77,8 @@ struct Quantized {
 ///                | step   | shape  | formula                                 |
 ///                |--------|--------|-----------------------------------------|
 ///                | x      | (n, d) |                                         |
-///                | limit  | (n, 1) | max(abs(x), axis=1, keepdims=True)      |
-///                | scale  | (n, 1) | where(limit > 1e-300, limit, 1) / 127   |
+///                | limit  | (n, one) | max(abs(x), axis=1, keepdims=True)    |
+///                | scale  | (n, one) | where(limit > 1e-300, limit, 1) / 127 |
 ///                | codes  | (n, d) | round(x / scale)                        |
 ///                | stored | (n, d) | codes * scale                           |
 ///
