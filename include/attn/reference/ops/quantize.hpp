@@ -90,13 +90,13 @@ struct Quantized {
 /// @throws ShapeError where a block's length does not divide d
 /// @throws Error      where whole numbers have no scale, float16 or bfloat16 has one, or a number is beyond 1e300, or beyond
 ///                    the largest of a type without a scale
-/// @see Liu et al. 2024, "KIVI", section 2, for types without a sign
+/// @see Liu et al. 2024, "KIVI", Algorithm 1, for types without a sign
 Quantized quantize(const Term<Matrix>& x, const StoredFormat& format, const Trace& trace = {});
 
 /// A rotation whose numbers all have the same size, so that one large feature is spread over all: (d, d), Sylvester's
 /// Hadamard matrix over the root of d. It is its own inverse.
 /// @throws ShapeError where d is no power of two
-/// @see Ashkboos et al. 2024, "QuaRot", section 3
+/// @see Ashkboos et al. 2024, "QuaRot"
 Matrix hadamard(std::size_t d);
 
 } // namespace attn
