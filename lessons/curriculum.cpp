@@ -203,6 +203,12 @@ std::span<const CurriculumEntry> curriculum()
          "Temperature, top-k, top-p and min-p decide which words can come; a small model "
          "guesses several words ahead of a large one, whose words stay the same.",
          {13, 17}},
+        {"31_fewer_bits",
+         part::over_time,
+         "Fewer bits",
+         "Keys, values and weights in 8 or 4 bits: which numbers share a scale, what one "
+         "large channel does to the others, and what a rotation changes.",
+         {6, 13, 24}},
     };
     return lessons;
 }

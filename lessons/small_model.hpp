@@ -12,8 +12,6 @@
 
 namespace attn {
 
-struct LanguageModelWeights;
-
 /// The decoder that the lessons share: 2 layers, 4 heads, d_model 32; a token is a word.
 ///
 /// script/train-model trains it on stories of a grammar; lessons/small_model/report.json

@@ -16,6 +16,7 @@ NUMBERS = {
     "choosing": ("lessons/30_choosing/measured.json", "its measured.py"),
     "recall": ("lessons/27_state/recall.json", "its recall.py"),
     "windows": ("lessons/25_windows_and_sinks/measured.json", "its measured.py"),
+    "fewer": ("lessons/31_fewer_bits/measured.json", "its measured.py"),
     "flash": ("lessons/18_flash_attention/measured.json", "its measured.py"),
     "speed": ("docs/speed.json", "script/bench"),
 }

@@ -65,6 +65,7 @@
 #include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/heads.hpp"
 #include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/quantize.hpp"
 #include "attn/reference/ops/random.hpp"
 #include "attn/reference/ops/reduce.hpp"
 #include "attn/reference/ops/remainder.hpp"

@@ -20,12 +20,15 @@ struct Format {
     int digits;            ///< binary ones
     int smallest, largest; ///< exponents of the smallest normal and the largest number
     int decimals;          ///< that tell two numbers apart
+    bool has_infinity;     ///< or else NaN has its digits, and the largest number is the one before
 };
 
-constexpr Format formats[] = {{NumberType::float64, "float64", 53, -1022, 1023, 17},
-                              {NumberType::float32, "float32", 24, -126, 127, 9},
-                              {NumberType::float16, "float16", 11, -14, 15, 5},
-                              {NumberType::bfloat16, "bfloat16", 8, -126, 127, 4}};
+constexpr Format formats[] = {{NumberType::float64, "float64", 53, -1022, 1023, 17, true},
+                              {NumberType::float32, "float32", 24, -126, 127, 9, true},
+                              {NumberType::float16, "float16", 11, -14, 15, 5, true},
+                              {NumberType::bfloat16, "bfloat16", 8, -126, 127, 4, true},
+                              {NumberType::float8_e4m3, "float8_e4m3", 4, -6, 8, 3, false},
+                              {NumberType::float8_e5m2, "float8_e5m2", 3, -14, 15, 2, true}};
 
 const Format& format_of(NumberType type) { return row_for<formats>(type); }
 
@@ -51,15 +54,22 @@ double spacing_at(double number, NumberType type)
     return std::ldexp(1.0, exponent - format.digits + 1);
 }
 
+double largest_of(NumberType type)
+{
+    const Format& format = format_of(type);
+    return std::ldexp(2.0 - std::ldexp(format.has_infinity ? 1.0 : 2.0, 1 - format.digits), format.largest);
+}
+
 double rounded_to(NumberType type, double number)
 {
     if (type == NumberType::float64 || !std::isfinite(number) || number == 0)
         return number;
-    const Format& format = format_of(type);
     const double spacing = spacing_at(number, type);
     const double rounded = std::nearbyint(number / spacing) * spacing;
-    const double largest = std::ldexp(2.0 - std::ldexp(1.0, 1 - format.digits), format.largest);
-    return std::abs(rounded) > largest ? std::copysign(std::numeric_limits<double>::infinity(), number) : rounded;
+    if (std::abs(rounded) <= largest_of(type))
+        return rounded;
+    return format_of(type).has_infinity ? std::copysign(std::numeric_limits<double>::infinity(), number)
+                                        : std::numeric_limits<double>::quiet_NaN();
 }
 
 bool is_exactly(NumberType type, double number)
@@ -67,9 +77,11 @@ bool is_exactly(NumberType type, double number)
     const Format& format = format_of(type);
     const auto bits = std::bit_cast<std::uint64_t>(number);
     const int exponent = static_cast<int>((bits >> 52) & 2047) - 1023;
-    if (exponent == 1024 || (bits << 1) == 0) // infinity and NaN, zero
+    if (std::isinf(number))
+        return format.has_infinity;
+    if (exponent == 1024 || (bits << 1) == 0) // NaN, zero
         return true;
-    if (exponent > format.largest)
+    if (std::abs(number) > largest_of(type))
         return false;
     const int dropped = 53 - format.digits + std::max(0, format.smallest - exponent);
     if (dropped > 52)

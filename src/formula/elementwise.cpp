@@ -3,6 +3,8 @@
 #include "function.hpp"
 #include "terms.hpp"
 
+#include "attn/core/number_type.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -64,6 +66,30 @@ Rounded tanh(Rounded x, const Rounding& r)
     return r.function(value, 1 - value * value, x);
 }
 
+/// A function that jumps from one number to the next: what is given is not exact, and the result can be on either side of a jump.
+template <class Jumps>
+Rounded jumping(Rounded x, const Jumps& jumps)
+{
+    const double value = jumps(x.value);
+    if (x.error == 0 || !std::isfinite(x.value))
+        return {value, x.is_unknown() ? unknown_error : 0};
+    const double off = std::max(value - jumps(x.value - x.error), jumps(x.value + x.error) - value);
+    return {value, std::isfinite(off) ? off : unknown_error};
+}
+
+/// The nearest whole number, ties to even.
+Rounded nearest_whole(Rounded x, const Rounding&)
+{
+    return jumping(x, [](double number) { return std::nearbyint(number); });
+}
+
+/// The nearest number of a type, ties to even.
+template <NumberType type>
+Rounded nearest_of(Rounded x, const Rounding&)
+{
+    return jumping(x, [](double number) { return rounded_to(type, number); });
+}
+
 using Gradient = decltype(Function::gradient);
 
 /// @param gradient  what arrives at x, of the gradient of the function of x
@@ -71,6 +97,13 @@ Function of_each(std::string_view name, decltype(Function::unary) unary, Gradien
                  decltype(Function::shape) shape = shape_real)
 {
     return {.name = name, .unary = unary, .shape = shape, .numbers = each, .cell = function_cell, .gradient = gradient};
+}
+
+/// float16(x), …: a function for each type that is shorter than what is computed with.
+template <NumberType type>
+Function of_type()
+{
+    return of_each(name_of(type), nearest_of<type>, nullptr);
 }
 
 // ----------------------------------------------------------------------------------------------------- of two numbers
@@ -457,6 +490,12 @@ std::span<const Function> elementwise_functions()
                 return Rounded{std::floor(x.value), x.is_unknown() ? unknown_error : 0};
             },
             nullptr),
+        of_each("round", nearest_whole, nullptr),
+        of_type<NumberType::float32>(),
+        of_type<NumberType::float16>(),
+        of_type<NumberType::bfloat16>(),
+        of_type<NumberType::float8_e4m3>(),
+        of_type<NumberType::float8_e5m2>(),
 
         of_two(
             "+", [](Rounded a, Rounded b, R r) { return r.add(a, b); }, shape_arithmetic, addition_gradient),

@@ -85,6 +85,33 @@ TEST_CASE("attn run model --first moves learned positions by rows, and rotary on
     CHECK_THAT(refused.errors, ContainsSubstring("--first: positions of this family count the tokens"));
 }
 
+TEST_CASE("attn run model --cache keeps keys and values in fewer bits, and is refused where no cache is read",
+          "[cli][run][families][schedule]")
+{
+    const TemporaryFolder folder;
+    const auto output_of = [&](const std::vector<std::string>& flags) {
+        const Ended ended = run_on("model", golden("gemma2"), folder, flags);
+        CAPTURE(ended.errors);
+        REQUIRE(ended.code == 0);
+        CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+        return read_trace(folder / "t.npz").find("output")->value.values;
+    };
+    const auto exact = output_of({"--schedule", "steps:1"});
+    for (const char* cache : {"float8_e4m3", "int8:token", "uint2:channel2,uint2:token"}) {
+        CAPTURE(cache);
+        CHECK(output_of({"--schedule", "steps:1", "--cache", cache}) != exact);
+    }
+    for (const auto& [flags, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+             {{"--cache", "int8:token"}, "--cache: without --schedule all tokens are given at once"},
+             {{"--cache", "int8:token", "--schedule", "packed"}, "given in one call, and no cache is read"},
+             {{"--cache", "int8:tensor", "--schedule", "steps:1"}, "a cache can't be int8:tensor"},
+             {{"--cache", "int3", "--schedule", "steps:1"}, "there is no type of stored numbers 'int3'"}}) {
+        const Ended refused = run_on("model", golden("gemma2"), folder, flags);
+        CHECK(refused.code == 2);
+        CHECK_THAT(refused.errors, ContainsSubstring(why));
+    }
+}
+
 TEST_CASE("attn run model --schedule gives the same over several calls, of one sequence and of a padded batch",
           "[cli][run][families][schedule]")
 {

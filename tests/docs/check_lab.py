@@ -228,6 +228,16 @@ EXERCISES = {
              "excess = abs(target - draft)\nexcess / sum(excess)": "speculation_excess_signed"},
         ),
     },
+    "31_fewer_bits": {
+        "my_stored_keys": (
+            "scale = max(abs(keys), axis=0, keepdims=True) / largest_code\nround(keys / scale) * scale",
+            {"scale = max(abs(keys), axis=1, keepdims=True) / largest_code\nround(keys / scale) * scale": "wrong",
+             "scale = max(abs(keys)) / largest_code\nround(keys / scale) * scale": "wrong",
+             "scale = max(keys, axis=0, keepdims=True) / largest_code\nround(keys / scale) * scale": "wrong",
+             "scale = max(abs(keys), axis=0, keepdims=True) / largest_code\nfloor(keys / scale) * scale": "wrong",
+             "scale = max(abs(keys), axis=0, keepdims=True) / largest_code\nround(keys / scale)": "wrong"},
+        ),
+    },
 }
 
 
@@ -829,8 +839,23 @@ def check_pages(stage):
     stage.reader.wait(f"{stage.before}return [...stage.querySelectorAll('.trouble')].some(e => e.textContent.includes('Lily’s request has all of its 9 words'))", f"a tenth word is not refused: {stage.troubles()}")
 
 
-STAGES = {"plane": None, "story": None, "saturation": check_saturation, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "norm": check_norm, "backwards": check_backwards, "translation": check_translation, "beams": check_beams,
-          "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts, "state": check_state, "calls": check_calls, "pages": check_pages, "caches": check_caches}  # fmt: skip
+def check_bits(stage):
+    off = lambda: stage.text().split("are off by ")[1].split(" ")[0]
+    page = lambda of: number_of(stage.reader, f"{of}.off:.3f")
+    for press, of in ((None, "raised.token"), ("per block of 4", "raised.block"), ("rotated first", "rotated.block"), ("a scale per token", "rotated.token"), ("per channel", "rotated.channel"), ("as they are", "raised.channel")):
+        if press:
+            stage.press(press)
+        stage.reader.expect(off() == page(of), f"{of}: the stage has {off()}, the page {page(of)}")
+    stage.slide("one channel", 0)
+    stage.reader.expect(off() == page("plain.channel"), f"without a large channel: {stage.text()}")
+    four = float(off())
+    stage.press("int8")
+    stage.reader.expect(float(off()) < four / 10, f"eight bits are off by {off()}, four by {four}")
+
+
+STAGES = {"plane": None, "story": None, "saturation": check_saturation, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "norm": check_norm, "backwards": check_backwards, "translation": check_translation,
+          "beams": check_beams, "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts, "state": check_state, "calls": check_calls, "pages": check_pages,
+          "caches": check_caches, "bits": check_bits}  # fmt: skip
 
 
 def check_stages(reader):

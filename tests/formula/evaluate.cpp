@@ -195,6 +195,24 @@ TEST_CASE("functions of one number give what the C library gives", "[formula]")
     CHECK(number("abs(-3)") == 3);
     CHECK(number("floor(-0.5)") == -1);
     CHECK(number("cos(pi)") == -1);
+    CHECK(number("round(2.5) + round(-3.5) + round(0.6)") == -1);
+    CHECK(number("float16(2049)") == 2048);
+    CHECK(number("bfloat16(257)") == 256);
+    CHECK(number("float32(16777217)") == 16777216);
+    CHECK(number("float8_e4m3(17)") == 16);
+    CHECK(number("float8_e5m2(11)") == 12);
+    CHECK(std::isnan(number("float8_e4m3(480)")));
+    CHECK(std::isinf(number("float8_e5m2(1e6)")));
+}
+
+TEST_CASE("a rounding of rounded numbers can jump, one of exact numbers can't", "[formula]")
+{
+    CHECK(evaluate_with("round(2.5)", {}).error[0] == 0);
+    CHECK(evaluate_with("round(2 + 1 / 2)", {}).error[0] == 1); // which is 2.5 or beside it
+    CHECK(evaluate_with("round(7 / 3)", {}).error[0] == 0);
+    CHECK(evaluate_with("float8_e4m3(17)", {}).error[0] == 0);
+    CHECK(evaluate_with("float8_e4m3(16 + 3 / 3)", {}).error[0] == 2);             // halfway from 16 to 18
+    CHECK(std::isinf(evaluate_with("float8_e5m2(61440 * (3 / 3))", {}).error[0])); // halfway to infinity
 }
 
 TEST_CASE("reducers take an axis, or everything", "[formula]")

@@ -171,8 +171,8 @@ TEST_CASE("a boolean is explained as a word where it is the result, and as 1 or 
 
 TEST_CASE("functions are written as they are called", "[explain]")
 {
-    for (const std::string name :
-         {"exp", "log", "sqrt", "tanh", "sigmoid", "relu", "abs", "erf", "sin", "cos", "floor"})
+    for (const std::string name : {"exp", "log", "sqrt", "tanh", "sigmoid", "relu", "abs", "erf", "sin", "cos", "floor",
+                                   "round", "float16", "float8_e4m3"})
         CHECK_THAT(lines(name + "(v + 1)", "[1]"),
                    ContainsSubstring("  = " + name + "(v[1] + 1)\n  = " + name + "(4 + 1)\n"));
     CHECK_THAT(lines("v / sqrt(k.shape[1])", "[1]"),

@@ -137,6 +137,7 @@ TEST_CASE("the gradient of every function of the language is that of central dif
         "c[..., 0]",
         "c[-1, :, 1:]",
         "floor(x) * x",
+        "round(x) * x",
         "where(top_k(x, 2), x, 0)",
         "x * top_k(x + w[0, 0], 1, axis=0)",
         "x * arange(4)",

@@ -52,6 +52,7 @@ GOLDENS = {
     "28_many_calls": "many_calls.lesson_28",
     "29_many_sequences": "many_sequences.lesson_29",
     "30_choosing": "choosing.lesson_30",
+    "31_fewer_bits": "fewer_bits.lesson_31",
     "17_story": "story.story",
     "18_flash_attention": "flash.lesson_18",
     "19_across_machines": "machines.lesson_19",
@@ -69,6 +70,7 @@ GOLDENS = {
     "gated_delta_net": "gated_delta_net.cases",
     "differential_attention": "differential_attention.cases",
     "sinks": "sinks.cases",
+    "fewer_bits": "fewer_bits.cases",
     "small_model": "small_model.small_model",
     "training": "training.training",
     "15_training": "training.lesson_15",
@@ -76,7 +78,7 @@ GOLDENS = {
 }
 
 # Those that keep samples of large arrays.
-SAMPLED = {"08_positions", "11_encoder_stack", "14_gradients", "25_windows_and_sinks", "26_experts", "28_many_calls", "29_many_sequences", "30_choosing", "small_model", "15_training"}
+SAMPLED = {"08_positions", "11_encoder_stack", "14_gradients", "25_windows_and_sinks", "26_experts", "28_many_calls", "29_many_sequences", "30_choosing", "31_fewer_bits", "small_model", "15_training"}
 
 # -------------------------------------------------------------------------------------------------------------- files
 

@@ -76,7 +76,23 @@ def top_k(x, k, axis=-1):
     return result
 
 
+def nearest(digits, smallest, largest):
+    """Rounds to numbers of so many binary digits, whose least exponent and largest number are given; NaN beyond where that is 448."""
+
+    def rounded(x):
+        spacing = 2.0 ** (np.maximum(np.frexp(x)[1] - 1, smallest) - digits + 1)
+        near = np.round(x / spacing) * spacing
+        return np.where(np.abs(near) <= largest, near, np.nan if largest == 448 else np.sign(x) * np.inf)
+
+    return rounded
+
+
 FUNCTIONS = {
+    "float32": nearest(24, -126, (2 - 2.0**-23) * 2.0**127),
+    "float16": nearest(11, -14, 65504),
+    "bfloat16": nearest(8, -126, (2 - 2.0**-7) * 2.0**127),
+    "float8_e4m3": nearest(4, -6, 448),
+    "float8_e5m2": nearest(3, -14, 57344),
     "softmax": softmax,
     "top_k": top_k,
     "interleave": interleave,
@@ -91,7 +107,7 @@ FUNCTIONS = {
     "erf": np.vectorize(math.erf),
     "permute": lambda x, *order: np.transpose(x, order),
     "reshape": lambda x, *shape: np.reshape(x, whole(shape)),
-    **{name: getattr(np, name) for name in "exp log sqrt tanh abs sin cos floor sum mean max min maximum minimum diag outer".split()},
+    **{name: getattr(np, name) for name in "exp log sqrt tanh abs sin cos floor round sum mean max min maximum minimum diag outer".split()},
 }
 CONSTANTS = {"inf": np.inf, "pi": np.pi, "None": None, "True": True, "False": False}
 NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.(?!T\b|shape\b)\w+)*(\s*\(|\s*=(?!=))?")

@@ -213,7 +213,9 @@ std::vector<Integers> sequences_of(const ModuleRun& run)
 }
 
 /// Gives the tokens over several calls. The result is that of all sequences, one below the other.
-void run_in_calls(const std::string& schedule, const files::Model& model, const ModuleRun& run)
+/// @param cache  how it keeps keys and values; as they are where empty
+void run_in_calls(const std::string& schedule, const std::string& cache, const files::Model& model,
+                  const ModuleRun& run)
 {
     if (run.inputs.has("token_type_ids"))
         throw InputNamesError("has an array token_type_ids, and with --schedule tokens have no types");
@@ -224,8 +226,15 @@ void run_in_calls(const std::string& schedule, const files::Model& model, const 
     if (std::ranges::all_of(lengths, [](std::size_t length) { return length == 0; }))
         throw Error("--schedule: no sequence has a token");
     const std::string name = model.description.has_logits ? ".logits" : ".output";
-    std::vector<Matrix> results =
-        run_schedule(sequences, schedule_called(schedule, lengths), model.weights, model.description, run.trace);
+    Schedule calls = schedule_called(schedule, lengths);
+    if (!cache.empty()) {
+        calls.cache = cache_format_called(cache);
+        const auto begins = [](const Segment& segment) { return segment.begin == 0; };
+        if (std::ranges::all_of(calls.calls, [&](const auto& call) { return std::ranges::all_of(call, begins); }))
+            throw Error("--cache: with --schedule " + schedule +
+                        " each sequence is given in one call, and no cache is read");
+    }
+    std::vector<Matrix> results = run_schedule(sequences, calls, model.weights, model.description, run.trace);
     std::vector<Term<Matrix>> given;
     for (std::size_t i = 0; i < results.size(); ++i)
         if (lengths[i] > 0)
@@ -250,6 +259,7 @@ struct Part {
     files::LayerRange layers;
     std::size_t first = 0; ///< the position of the first token
     std::string schedule;  ///< how tokens are given over several calls; at once where empty
+    std::string cache;     ///< how a cache keeps keys and values
 };
 
 /// Lets positions begin at another one than 0.
@@ -282,8 +292,10 @@ void run_model(const ModuleRun& run, const Part& part)
         if (taken != "ids" || part.first != 0)
             throw Error("--schedule: a schedule is of the ids of whole sequences, and stands beside neither --first "
                         "nor a part of the layers");
-        return run_in_calls(part.schedule, model, run);
+        return run_in_calls(part.schedule, part.cache, model, run);
     }
+    if (!part.cache.empty())
+        throw Error("--cache: without --schedule all tokens are given at once, and no cache is read");
     if (taken == "pixel_values") {
         if (run.inputs.rank(taken, 3, 4, "an image (channels, height, width) or a batch of images") == 3)
             (void)image_model(run.input<Tensor3>(taken), weights, description, run.trace);
@@ -355,7 +367,10 @@ Module model_module()
               "give the tokens over several calls: packed, steps:N (a prompt of N, then one by one), chunks:N, "
               "ring:N (one by one, with a cache of the last N alone), joined:N (each sequence N calls after the one "
               "before), pages:N (steps:N with keys and values in blocks of N tokens); output is that of all sequences, "
-              "one below the other"}},
+              "one below the other"},
+             {"--cache", "TYPE", FlagValue(part->cache),
+              "with --schedule, keep keys and values in fewer bits: float8_e4m3, int8:token, int4:block32, or "
+              "uint2:channel32,uint2:token, keys before the comma"}},
         .run = [part](const ModuleRun& run) { run_model(run, *part); }};
 }
 

@@ -2,6 +2,7 @@
 
 #include "attn/core/error.hpp"
 #include "paged_cache.hpp"
+#include "stored_cache.hpp"
 
 #include <algorithm>
 #include <array>
@@ -230,6 +231,8 @@ std::optional<PagedCache> pages_of(const Schedule& schedule, const std::vector<I
         return {};
     if (schedule.ring)
         throw Error("run_schedule: a cache is a ring or in pages, and the schedule has both");
+    if (schedule.cache)
+        throw Error("run_schedule: a cache is in fewer bits or in pages, and the schedule has both");
     std::vector<std::size_t> lengths;
     for (const Integers& sequence : sequences)
         lengths.push_back(sequence.size());
@@ -262,6 +265,8 @@ std::vector<Matrix> run_packed(const std::vector<Integers>& sequences, const Sch
 {
     std::optional<PagedCache> pages = pages_of(schedule, sequences, description);
     expect_ring(schedule, description);
+    if (schedule.cache)
+        expect_storable(*schedule.cache, schedule.ring);
     Results results(sequences.size(), description.has_logits);
     PlacedCache cache;
     for (std::size_t i = 0; i < schedule.calls.size(); ++i) {
@@ -275,6 +280,8 @@ std::vector<Matrix> run_packed(const std::vector<Integers>& sequences, const Sch
             cache = before(cache, call, schedule, sequences.size());
         }
         auto [logits, after] = language_model(ids, places, cache, weights, description, inside);
+        if (schedule.cache)
+            store(after, ids.size(), *schedule.cache, description.first_layer, inside);
         if (pages) {
             pages->keep(call, after, inside);
             leave(*pages, schedule, i + 1, sequences.size());
@@ -309,6 +316,9 @@ std::vector<Matrix> run_one_by_one(const std::vector<Integers>& sequences, const
         throw Error("run_schedule: a state forgets by itself, and keeps no ring of tokens");
     if (schedule.pages)
         throw Error("run_schedule: a state is no row of each token, which pages could have");
+    if (schedule.cache)
+        throw Error(
+            "run_schedule: a cache of fewer bits has keys and values, and the model has a state in their place");
     Results results(sequences.size(), description.has_logits);
     std::vector<SequenceCache> caches(sequences.size());
     for (std::size_t i = 0; i < schedule.calls.size(); ++i) {

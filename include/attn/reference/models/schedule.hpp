@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/reference/models/language_model.hpp"
+#include "attn/reference/ops/quantize.hpp"
 
 #include <optional>
 #include <string_view>
@@ -21,6 +22,17 @@ struct PagePool {
     std::optional<std::size_t> blocks = {}; ///< as many as all sequences need unless given
 };
 
+/// How a cache keeps keys and values. Channels share a scale over groups of consecutive tokens of a sequence: a group is rounded
+/// when all of it is in the cache, and until then its tokens are kept as they are.
+struct CacheFormat {
+    StoredFormat keys = {}, values = {};
+};
+
+/// A format as programs call it: that of keys, and after a comma that of values where it is another; "int8:token", or
+/// "uint2:channel32,uint2:token" for that of KIVI.
+/// @throws Error as stored_format_called(), and of a scale for a whole tensor, which later tokens would change
+CacheFormat cache_format_called(std::string_view text);
+
 /// How the tokens of one or more sequences are given over several calls.
 ///
 /// A call has segments, side by side. What the cache has of a sequence from the begin of its segment on is taken back: a
@@ -35,6 +47,8 @@ struct Schedule {
     /// The cache is in blocks of a pool. Sequences that go on from others have these' blocks in common until they write into one; what no
     /// later call goes on from is given back.
     std::optional<PagePool> pages = {};
+    /// After each call its keys and values are rounded to fewer bits. The tokens of a call attend to each other's as they are.
+    std::optional<CacheFormat> cache = {};
 };
 
 /// @name Schedules of sequences of given lengths
@@ -63,7 +77,8 @@ Schedule schedule_called(std::string_view name, const std::vector<std::size_t>& 
 
 /// Runs a decoder by a schedule.
 ///
-/// **The law**: each token of each sequence gets the same logits in every schedule.
+/// **The law**: each token of each sequence gets the same logits in every schedule; with a cache of fewer bits up to what
+/// rounding changes, and the same in schedules in which it attends to the same tokens in earlier calls.
 ///
 /// @param sequences  the ids of each
 /// @param trace      in the scopes calls.0, calls.1, … the steps of language_model() with places; of a model with states, whose
@@ -73,8 +88,12 @@ Schedule schedule_called(std::string_view name, const std::vector<std::size_t>& 
 ///                   |--------------------|-----------------|--------------------------------------------------------------|
 ///                   | sequences.0.logits | (n, vocabulary) | concat(calls.0.logits[0:3], calls.1.logits[0:1], axis=0)     |
 ///
-///                   or `output` of a decoder without logits; a sequence that was given no token has none. With pages there are in
-///                   each call, of sequences and layers,
+///                   or `output` of a decoder without logits; a sequence that was given no token has none.
+///
+///                   With a cache of fewer bits, in calls.0.cache.layers.0.keys and .values the steps of quantize(), of the
+///                   rows `tokens` of `cache_keys` and `cache_values`; of groups of tokens in .keys.0, .keys.1, …
+///
+///                   With pages there are in each call, of sequences and layers,
 ///
 ///                   | step                          | shape              | formula                                                |
 ///                   |-------------------------------|--------------------|--------------------------------------------------------|
@@ -90,7 +109,8 @@ Schedule schedule_called(std::string_view name, const std::vector<std::size_t>& 
 /// @return for each sequence, (n, vocabulary), the logits of the tokens that it was given, or (n, d_model)
 /// @throws Error  where a segment begins after what the cache has of its sequence, or ends after it; where a ring is narrower than a
 ///                window, or a layer has none; where fewer first tokens are kept than a layer's window has, or any beside no
-///                ring; where the pool of pages is full; and as language_model()
+///                ring; where the pool of pages is full; where a cache of fewer bits would be of latents or states, in pages, or in a ring
+///                shorter than its groups of tokens; and as language_model() and quantize()
 std::vector<Matrix> run_schedule(const std::vector<Integers>& sequences, const Schedule& schedule,
                                  const LanguageModelWeights& weights, const LanguageModelDescription& description,
                                  const Trace& trace = {});
