@@ -517,9 +517,9 @@ TEST_CASE("attn run decoder-layer goes on from keys and values of earlier tokens
     const NamedArrays continued = with(with(example.input, "past_keys", past), "past_values", past);
     CHECK(Desk(continued, example.weights).step("self_attn.past_keys", "decoder-layer", example.needed).shape ==
           Shape{3, d});
-    CHECK_THAT(Desk(with(example.input, "past_keys", past), example.weights)
-                   .input_refusal("decoder-layer", example.needed),
-               ContainsSubstring("belong together"));
+    CHECK_THAT(
+        Desk(with(example.input, "past_keys", past), example.weights).input_refusal("decoder-layer", example.needed),
+        ContainsSubstring("belong together"));
     CHECK_THAT(
         Desk(with(continued, "past_keys", narrow), example.weights).input_refusal("decoder-layer", example.needed),
         ContainsSubstring("past_keys has the shape"));

@@ -37,8 +37,8 @@ std::map<std::string, Array, std::less<>> wrong(const Json& one, const Json& alt
 
 TEST_CASE("what is right passes in every type, and a mistake's result is called after it", "[vectors]")
 {
-    for (const std::string name : {"attention_causal", "attention_masks", "layer_norm", "attention_backward", "attention_calls",
-                                   "paged_attention_calls"}) {
+    for (const std::string name : {"attention_causal", "attention_masks", "layer_norm", "attention_backward",
+                                   "attention_calls", "paged_attention_calls"}) {
         const Json file = file_of(name);
         for (const Json& group : file.at("groups"))
             for (const Json& one : group.at("cases")) {
@@ -179,12 +179,13 @@ TEST_CASE("several calls are those that requests counts, each with inputs and an
         CAPTURE(requests.dump(), from, to);
         CHECK_THROWS_AS(expect_vectors(other), Error);
     };
-    for (const char* requests : {"[]", "[0, 5]", "[5, -1]", "[4]", "[6]", "[2.5, 2.5]", "[\"5\"]", "[1000000000]", "5", "null", "{\"5\": 5}",
-                                 "[18446744073709551615, 6]", "[true, true, true, true, true]"})
+    for (const char* requests : {"[]", "[0, 5]", "[5, -1]", "[4]", "[6]", "[2.5, 2.5]", "[\"5\"]", "[1000000000]", "5",
+                                 "null", "{\"5\": 5}", "[18446744073709551615, 6]", "[true, true, true, true, true]"})
         refused(Json::parse(requests));
     const Json right = file["groups"][0]["cases"][0]["requests"];
     refused(right, "calls.1.queries", "calls.9.queries");
-    for (const char* name : {"calls.9.output", "output", "calls.x.output", "calls.01.output", "calls.-1.output", "calls.1."})
+    for (const char* name :
+         {"calls.9.output", "output", "calls.x.output", "calls.01.output", "calls.-1.output", "calls.1."})
         refused(right, "calls.1.output", name);
     Json other = file;
     other["groups"][0]["cases"][0].erase("requests");

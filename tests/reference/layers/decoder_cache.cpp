@@ -136,8 +136,9 @@ TEST_CASE("tracing a step changes no bit, and every formula gives what was compu
     }
 }
 
-TEST_CASE("a decoder layer that goes on from a cache gives the rows that it gives for all tokens, of a sequence and a batch",
-          "[layers][decoder][cache]")
+TEST_CASE(
+    "a decoder layer that goes on from a cache gives the rows that it gives for all tokens, of a sequence and a batch",
+    "[layers][decoder][cache]")
 {
     Numbers numbers(7);
     const DecoderLayerWeights weights = random_decoder_layer(numbers);
