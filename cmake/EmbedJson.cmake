@@ -1,6 +1,9 @@
-# Writes a folder's JSON files into a C++ file, as they are:
+# Writes a folder's JSON files, or those that -DFILES names, into a C++ file, as they are:
 #   cmake -DFOLDER=… -DOUTPUT=… -DHEADER=family.hpp -DNAMESPACE=attn::files -DTYPE=FamilyFile -DFUNCTION=family_files -P EmbedJson.cmake
-file(GLOB paths ${FOLDER}/*.json)
+if(NOT FILES)
+    set(FILES *.json)
+endif()
+file(GLOB paths ${FOLDER}/${FILES})
 set(entries "")
 foreach(path IN LISTS paths)
     cmake_path(GET path STEM name)

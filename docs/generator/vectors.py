@@ -57,11 +57,13 @@ class Vectors:
         self.files = read_files(self.folder)
         self.times = {kind: matrix(self.files, kind) for kind in ("float32", "float16", "bfloat16")}
         self.sentences = {name: note["sentence"] for file in self.files for name, note in file["notes"].items()}
+        self.of_calls = {name for file in self.files if file["function"].endswith("_calls") for name in file["notes"]}
 
     def text(self, site, what):
         asked, _, kind = what.partition(" ")
         numbers_by_name = {
             "count": len(self.files), "cases": len(cases_of(self.files)), "mistakes": len(self.sentences),
+            "of_calls": len(self.of_calls), "calls": sum(sum(case.get("requests", [])) for _, _, case in cases_of(self.files)),
             "functions": len({file["function"] for file in self.files}),
             "kilobytes": round(sum(path.stat().st_size for path in self.folder.glob("*.json")) / 1000),
             "times": caught_times,
@@ -71,8 +73,10 @@ class Vectors:
         if asked == "seen":
             return str(sum(self.most(kind, mistake) > 1 for mistake in self.sentences))
         if asked == "unseen":
-            pitfalls = site.page_called("pitfalls")
-            return ", ".join(f"[{name}]({site.writer.target(pitfalls, f'pitfall_{name}')})" for name in sorted(self.sentences) if self.most(kind, name) <= 1)
+            def link(name):
+                page, anchor = ("calls", f"calls_{name}") if name in self.of_calls else ("pitfalls", f"pitfall_{name}")
+                return f"[{name}]({site.writer.target(site.page_called(page), anchor)})"
+            return ", ".join(link(name) for name in sorted(self.sentences) if self.most(kind, name) <= 1)
         if asked == "files":
             return self.table_of_files()
         if asked == "matrix":

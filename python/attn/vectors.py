@@ -3,7 +3,8 @@
 Each case is small: the inputs of attention, of a layer, of a norm, what is right, and what each well-known mistake makes of it. The
 function is called with inputs and parameters by name, and with weights, a dictionary, where there are some. Cases with names that it
 does not take are left out, as are those for which it raises NotImplementedError. It returns an array, or several: a tuple in the order
-of the case's outputs, or a dictionary.
+of the case's outputs, or a dictionary. Where a case has several calls, it is also given `state`, None for the first call of a
+request, and returns a pair: its result, and the state for the next call.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def check(function: Callable[..., Any], name: str, folder: Path | None = None, *
         for group in file["groups"] if file["function"] == name else []:
             for case in group["cases"]:
                 try:
-                    inspect.signature(function).bind(**dict.fromkeys([*case["inputs"], *group["parameters"], *({"weights"} & set(case))]))
+                    inspect.signature(function).bind(**dict.fromkeys(vector_check.names_of(case, group["parameters"])))
                 except TypeError as error:  # "got an unexpected keyword argument 'mask'"
                     results.append(Result(case["id"], name, f"{getattr(function, '__name__', 'it')}() {error}", True))
                     continue
@@ -122,7 +123,13 @@ def adapted(function: Callable[..., Any], dtype: str, like: str) -> Callable[...
             return {name: plain(one) for name, one in value.items()}
         return tuple(map(plain, value)) if isinstance(value, tuple) else array_of("the result", value)
 
-    return lambda **given: plain(function(**{name: convert(value) for name, value in given.items()}))
+    def call_it(**given: Any) -> Any:
+        answer = function(**{name: value if name == "state" else convert(value) for name, value in given.items()})
+        if "state" in given and isinstance(answer, tuple) and len(answer) == 2:
+            return plain(answer[0]), answer[1]  # the state is its own
+        return answer if "state" in given else plain(answer)
+
+    return call_it
 
 
 def to_junit(results: list[Result]) -> str:

@@ -280,9 +280,12 @@ Command vectors_command()
     return {
         .name = "vectors",
         .summary = "test vectors that name mistakes: make them, or check a program by them",
-        .details = "A program is run once for each case. It reads a JSON file with function, parameters, inputs and\n"
-                   "weights, and writes one with the results: {\"output\": {\"shape\": [2, 3], \"values\": [...]}}.\n"
-                   "Exit code 77 says that it does not express the case.\n",
+        .details =
+            "A program is run once for each case. It reads a JSON file with function, parameters, inputs and\n"
+            "weights, and writes one with the results: {\"output\": {\"shape\": [2, 3], \"values\": [...]}}.\n"
+            "A case of several calls also has requests, how many calls each request has; the names of what a call\n"
+            "is given and gives begin with its number: calls.0.x, calls.0.output. Inputs without one are given to\n"
+            "each. Exit code 77 says that it does not express the case.\n",
         .groups = {{"To make them",
                     {{"-o,--output", "FOLDER", request->output, "write all files into this folder"},
                      {"--formulas", "", request->has_formulas,

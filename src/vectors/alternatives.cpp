@@ -124,9 +124,12 @@ std::vector<Output> Alternatives::outputs_with(const formula::Changes& changes) 
 
 bool Alternatives::keeps_shapes(const formula::Changes& changes, const formula::Recomputation::Arrays& arrays) const
 {
-    return std::ranges::all_of(changes.formulas, [&](const auto& changed) {
-        return arrays.at(changed.first).shape == recording_.steps[changed.first].value.shape;
-    });
+    const auto keeps = [&](std::size_t step) { return arrays.at(step).shape == recording_.steps[step].value.shape; };
+    if (results_.size() > 1 &&
+        !is_backward_) // of calls: a step can have more tokens or fewer, and what all give has not
+        return std::ranges::all_of(results_,
+                                   [&](std::size_t result) { return !arrays.contains(result) || keeps(result); });
+    return std::ranges::all_of(changes.formulas, [&](const auto& changed) { return keeps(changed.first); });
 }
 
 Alternative Alternatives::of(std::string name, const formula::Changes& changes) const
@@ -160,12 +163,8 @@ std::optional<Alternative> Alternatives::of_edits(const mistakes::Pitfall& pitfa
         const Step& step = recording_.steps[i];
         if (is_backward_ != step.path.starts_with(formula::gradient_scope))
             continue; // a forward pass with a mistake has another backward pass
-        const mistakes::StepOf step_of = [&](std::string_view name) {
-            const auto number = again_.names().resolve_any(i, name);
-            return number ? &recording_.steps[*number] : nullptr;
-        };
         for (const mistakes::StepEdit& edit : edits)
-            if (auto formula = mistakes::mistaken_formula(edit, value, step, step_of)) {
+            if (auto formula = mistakes::mistaken_formula(edit, value, step, steps_before(i))) {
                 changes.formulas.emplace(i, std::move(*formula));
                 made.insert(&edit);
                 break;
@@ -173,12 +172,66 @@ std::optional<Alternative> Alternatives::of_edits(const mistakes::Pitfall& pitfa
     }
     if (made.empty() || (needs_all && made.size() != edits.size()))
         return std::nullopt;
+    return differing(std::string(pitfall.id), changes);
+}
+
+std::optional<Alternative> Alternatives::differing(std::string name, const formula::Changes& changes) const
+{
     try {
-        Alternative found = of(std::string(pitfall.id), changes);
+        Alternative found = of(std::move(name), changes);
         return are_same(found.outputs, right_, NumberType::float32) ? std::nullopt : std::optional(std::move(found));
     } catch (const formula::FormulaError&) {
         return std::nullopt; // it can't be made with these sizes
     }
+}
+
+mistakes::StepOf Alternatives::steps_before(std::size_t number) const
+{
+    return [this, number](std::string_view name) {
+        const auto found = again_.names().resolve_any(number, name);
+        return found ? &recording_.steps[*found] : nullptr;
+    };
+}
+
+/// The mistaken formula for a step of a call; nothing where the edit is not about it.
+std::optional<std::string> Alternatives::mistaken(const CallEdit& edit, const std::vector<CallNames>& calls,
+                                                  std::size_t number) const
+{
+    const Step& step = recording_.steps[number];
+    for (std::size_t call = 0; call < calls.size(); ++call) {
+        if (!step.path.starts_with(scope_of(call)))
+            continue;
+        CallNames names = calls[call];
+        names["scope"] = step.path.substr(scope_of(call).size(), step.path.rfind('.') + 1 - scope_of(call).size());
+        const bool is_first = !names.contains("previous");
+        if ((edit.calls == EditedCalls::first_of_request && !is_first) ||
+            (edit.calls == EditedCalls::later && is_first))
+            return std::nullopt;
+        const auto right = with_names_of(names, edit.right), wrong = with_names_of(names, edit.mistaken);
+        return right && wrong ? mistakes::mistaken_formula({edit.step, *right, *wrong}, "", step, steps_before(number))
+                              : std::nullopt;
+    }
+    return std::nullopt;
+}
+
+std::vector<Alternative> Alternatives::of_calls(const std::vector<std::string>& ids,
+                                                const std::vector<CallNames>& calls) const
+{
+    std::vector<Alternative> all;
+    for (const std::string& id : ids) {
+        formula::Changes changes;
+        for (std::size_t i = 0; i < recording_.steps.size(); ++i)
+            for (const CallEdit& edit : find_call_mistake(id).edits)
+                if (auto formula = mistaken(edit, calls, i)) {
+                    changes.formulas.emplace(i, std::move(*formula));
+                    break;
+                }
+        if (changes.formulas.empty())
+            throw std::logic_error("the mistake " + id + " is about no step of its calls");
+        if (auto found = differing(id, changes))
+            all.push_back(std::move(*found));
+    }
+    return all;
 }
 
 /// The first form of a mistake that can be made here and changes a result.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "calls.hpp"
+
 #include "attn/formula/recompute.hpp"
 #include "attn/vectors/vectors.hpp"
 
@@ -26,14 +28,22 @@ public:
     /// What each well-known mistake gives that can be made here and changes a result, in the first form that does.
     std::vector<Alternative> of_mistakes() const;
 
+    /// The same of several calls, for the mistakes of these ids.
+    /// @param calls  the names of each
+    std::vector<Alternative> of_calls(const std::vector<std::string>& ids, const std::vector<CallNames>& calls) const;
+
 private:
     Alternative of(std::string name, const formula::Changes& changes) const;
+    std::optional<Alternative> differing(std::string name, const formula::Changes& changes) const;
+    mistakes::StepOf steps_before(std::size_t number) const;
     std::vector<Output> outputs_with(const formula::Changes& changes) const;
     std::optional<Alternative> of_mistake(const mistakes::Pitfall& pitfall) const;
     std::optional<Alternative> of_edits(const mistakes::Pitfall& pitfall, std::span<const mistakes::StepEdit> edits,
                                         std::string_view value, bool needs_all) const;
     std::vector<Output> measured() const;
     bool keeps_shapes(const formula::Changes& changes, const formula::Recomputation::Arrays& arrays) const;
+    std::optional<std::string> mistaken(const CallEdit& edit, const std::vector<CallNames>& calls,
+                                        std::size_t number) const;
 
     const Recording& recording_;
     formula::Recomputation again_;

@@ -1,6 +1,7 @@
 #include "draw.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace attn::vectors {
 namespace {
@@ -33,6 +34,19 @@ void fill_lengths(Array& lengths, std::size_t most, Draws& draws)
         lengths.values.back() = static_cast<double>(1 + draws.below(most - 1));
 }
 
+/// Some of the numbers below a limit, in any order.
+void fill_pages(Array& pages, std::size_t limit, Draws& draws)
+{
+    pages.type = ElementType::integer;
+    std::vector<std::size_t> left(limit);
+    std::iota(left.begin(), left.end(), std::size_t{0});
+    for (double& page : pages.values) {
+        const auto taken = left.begin() + static_cast<std::ptrdiff_t>(draws.below(left.size()));
+        page = static_cast<double>(*taken);
+        left.erase(taken);
+    }
+}
+
 } // namespace
 
 Draws::Draws(std::uint64_t seed, std::string_view name) : seed_(seed), state_(0xCBF29CE484222325u)
@@ -50,7 +64,7 @@ std::size_t Draws::below(std::size_t limit)
     return (bits ^ (bits >> 31)) % limit;
 }
 
-Array draw(const Drawn& input, const std::map<std::string, std::size_t>& sizes, Draws& draws)
+Array draw(const Drawn& input, const Sizes& sizes, Draws& draws)
 {
     Array array;
     for (const std::string& axis : input.axes)
@@ -83,6 +97,9 @@ Array draw(const Drawn& input, const std::map<std::string, std::size_t>& sizes, 
         fill([&] { return static_cast<double>(draws.below(limit)); });
         array.values.back() = array.values.front();
         break;
+    case Holds::pages:
+        fill_pages(array, limit, draws);
+        break;
     case Holds::targets:
         array.type = ElementType::integer;
         fill([&] { return static_cast<double>(draws.below(limit)); });
@@ -94,6 +111,14 @@ Array draw(const Drawn& input, const std::map<std::string, std::size_t>& sizes, 
         break;
     }
     return array;
+}
+
+Arrays draw_all(const std::vector<Drawn>& inputs, const Sizes& sizes, Draws& draws)
+{
+    Arrays arrays;
+    for (const Drawn& one : inputs)
+        arrays.emplace_back(one.name, draw(one, sizes, draws));
+    return arrays;
 }
 
 PlaceFormula place_formula(std::uint64_t seed, std::string_view input)

@@ -25,7 +25,8 @@ private:
 
 /// An input with numbers that bfloat16 holds exactly.
 /// @param sizes  of the axes
-Array draw(const Drawn& input, const std::map<std::string, std::size_t>& sizes, Draws& draws);
+Array draw(const Drawn& input, const Sizes& sizes, Draws& draws);
+Arrays draw_all(const std::vector<Drawn>& inputs, const Sizes& sizes, Draws& draws);
 
 /// The number at a place of an input that is given by a formula: ((multiplier * place + offset) mod 251 - 125) / 64.
 struct PlaceFormula {

@@ -9,7 +9,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <optional>
 
 namespace attn::vectors {
 namespace {
@@ -197,6 +199,51 @@ void expect_alternative(const Json& alternative, const Json& outputs)
     expect(count > 0, "it has no output");
 }
 
+/// The call that a name is of: 2 for "calls.2.output"; nothing where it is of none.
+std::optional<std::size_t> call_of(std::string_view name)
+{
+    constexpr std::string_view scope = "calls.";
+    if (!name.starts_with(scope))
+        return std::nullopt;
+    std::size_t call = 0;
+    const char *const begin = name.data() + scope.size(), *const end = name.data() + name.size();
+    const auto [rest, error] = std::from_chars(begin, end, call);
+    expect(error == std::errc() && rest + 1 < end && *rest == '.' &&
+               std::to_string(call).size() == std::size_t(rest - begin),
+           std::string(name) + " names no call, expected such as calls.0.output");
+    return call;
+}
+
+/// Each call has inputs and outputs, and there is no other call.
+void expect_calls(const Json& one)
+{
+    constexpr std::size_t most = 1000;
+    std::size_t calls = 0;
+    if (one.contains("requests")) {
+        expect(one["requests"].is_array() && !one["requests"].empty(),
+               "requests is no list of how many calls each has");
+        for (const Json& of_request : one["requests"]) {
+            expect(of_request.is_number_unsigned() && of_request > 0 && of_request <= most,
+                   "requests has " + of_request.dump() + ", expected 1 to 1000 calls");
+            calls += of_request.get<std::size_t>();
+            expect(calls <= most, "requests has more than 1000 calls");
+        }
+        expect(!one.contains("rows"), "it has several calls, and rows of an output");
+    }
+    for (const char* part : {"inputs", "outputs"}) {
+        std::vector<bool> has(calls);
+        for (const auto& [name, array] : one.at(part).items()) {
+            const std::optional<std::size_t> call = call_of(name);
+            expect(!call || *call < calls, name + " is of no call that requests has");
+            expect(call || calls == 0 || part == std::string_view("inputs"),
+                   name + " is of no call, expected such as calls.0.output");
+            if (call)
+                has[*call] = true;
+        }
+        expect(std::ranges::find(has, false) == has.end(), std::string("a call has no ") + part);
+    }
+}
+
 /// A case that a program of zeros could pass is none.
 void expect_case(const Json& one)
 {
@@ -206,6 +253,7 @@ void expect_case(const Json& one)
             expect_input(input);
     const Json& outputs = one.at("outputs");
     expect(outputs.is_object() && !outputs.empty(), "it has no outputs");
+    expect_calls(one);
     const auto rows = one.value("rows", std::vector<std::size_t>{});
     for (const auto& [name, output] : outputs.items()) {
         const Array array = array_of(output);
@@ -279,6 +327,8 @@ Json question(const Json& file, const Json& group, const Json& one)
                   {"parameters", group.at("parameters")},
                   {"inputs", one.at("inputs")},
                   {"weights", one.value("weights", Json::object())}};
+    if (one.contains("requests"))
+        question["requests"] = one["requests"];
     for (Json& input : question["inputs"])
         if (input.contains("multiplier")) {
             const PlaceFormula formula{input["multiplier"], input["offset"]};

@@ -1,4 +1,4 @@
-#include "draw.hpp"
+#include "calls.hpp"
 
 #include <fmt/format.h>
 
@@ -87,13 +87,16 @@ Json json_of(const Case& one, bool with_formulas)
     Json json{{"id", one.id},
               {"comment", one.comment},
               {"result", one.accepted.empty() ? "valid" : "acceptable"},
-              {"flags", flags},
-              {"inputs", inputs(one)}};
+              {"flags", flags}};
+    if (!one.requests.empty())
+        json["requests"] = one.requests;
+    json["inputs"] = inputs(one);
     if (!one.weights.empty())
         for (const auto& [name, value] : one.weights)
             json["weights"][name] = array(value);
+    const bool has_steps = one.requests.empty() || with_formulas; // those of several calls are long
     for (const Step& step : one.steps.steps)
-        if (!step.formula.empty() || with_formulas) {
+        if (has_steps && (!step.formula.empty() || with_formulas)) {
             Json entry{{"name", step.path}, {"formula", step.formula}};
             entry.update(array(step.value));
             for (std::size_t i = 0; i < step.value.size(); ++i)
@@ -101,7 +104,8 @@ Json json_of(const Case& one, bool with_formulas)
             json["steps"].push_back(std::move(entry));
         }
     for (const Alias& alias : one.steps.aliases)
-        json["aliases"][alias.path] = alias.target;
+        if (has_steps)
+            json["aliases"][alias.path] = alias.target;
     if (!one.rows.empty())
         json["rows"] = one.rows;
     json["outputs"] = outputs(one.outputs);
@@ -119,11 +123,12 @@ Json notes(const File& file)
         for (const Case& one : group.cases)
             for (const Alternative& wrong : one.wrong)
                 ids.insert(wrong.name);
+    const auto note = [](const auto& mistake) {
+        return Json{{"sentence", mistake.sentence}, {"why", mistake.why}, {"seen", mistake.link}};
+    };
     Json notes = Json::object();
-    for (const std::string& id : ids) {
-        const mistakes::Pitfall& pitfall = mistakes::find_pitfall(id);
-        notes[id] = {{"sentence", pitfall.sentence}, {"why", pitfall.why}, {"seen", pitfall.link}};
-    }
+    for (const std::string& id : ids)
+        notes[id] = file.has_calls ? note(find_call_mistake(id)) : note(mistakes::find_pitfall(id));
     return notes;
 }
 

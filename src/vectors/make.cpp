@@ -2,6 +2,7 @@
 
 #include "alternatives.hpp"
 #include "arrays.hpp"
+#include "calls.hpp"
 #include "draw.hpp"
 #include "plan.hpp"
 
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace attn::vectors {
 namespace {
@@ -37,20 +39,17 @@ struct Candidate {
     std::vector<Need> serves;
 };
 
-std::string sizes_text(const std::map<std::string, std::size_t>& sizes)
+/// "d = 4, n = 3": those of one call; of several "d = 4, n = 3 1 2", where they differ.
+std::string sizes_text(const std::vector<Sizes>& sizes)
 {
     std::string text;
-    for (const auto& [axis, size] : sizes)
+    for (const auto& [axis, size] : sizes.front()) {
         text += (text.empty() ? "" : ", ") + axis + " = " + std::to_string(size);
+        if (std::ranges::any_of(sizes, [&](const Sizes& one) { return one.at(axis) != size; }))
+            for (std::size_t call = 1; call < sizes.size(); ++call)
+                text += " " + std::to_string(sizes[call].at(axis));
+    }
     return text;
-}
-
-Arrays draw_all(const std::vector<Drawn>& wanted, const std::map<std::string, std::size_t>& sizes, Draws& draws)
-{
-    Arrays arrays;
-    for (const Drawn& one : wanted)
-        arrays.emplace_back(one.name, draw(one, sizes, draws));
-    return arrays;
 }
 
 /// The gradients of everything that is given, from a gradient of the result that is drawn.
@@ -63,13 +62,19 @@ Recording with_gradients(const Recording& forward, Arrays& inputs, Draws& draws)
     return formula::gradients(forward, {.of = "output", .seed = inputs.back().second});
 }
 
-/// The results, by the names that they have here, and their steps' paths: the output, or the gradients of everything that is
-/// given. An input that is a step under another name has its own.
-std::vector<std::pair<std::string, std::string>> results_of(const Case& made, bool is_backward)
+/// The results, by the names that they have here, and their steps' paths: the output, that of each call, or the gradients of
+/// everything that is given. An input that is a step under another name has its own.
+std::vector<std::pair<std::string, std::string>> results_of(const Case& made, const PlannedFile& file,
+                                                            std::size_t calls)
 {
-    if (!is_backward)
+    if (!file.is_backward && made.requests.empty())
         return {{"output", "output"}};
     std::vector<std::pair<std::string, std::string>> results;
+    if (!file.is_backward)
+        for (std::size_t call = 0; call < calls; ++call)
+            results.emplace_back(scope_of(call) + "output", scope_of(call) + "output");
+    if (!file.is_backward)
+        return results;
     const std::string scope(formula::gradient_scope);
     for (const Step& step : made.steps.steps) {
         if (!step.formula.empty() || step.value.type != ElementType::real || step.path.starts_with(scope) ||
@@ -118,28 +123,37 @@ std::vector<Need> needs_of(const Case& made, const PlannedFile& file, const std:
     return needs;
 }
 
-Case make_case(const PlannedFile& file, const PlannedGroup& group, const std::map<std::string, std::size_t>& sizes,
-               Draws draws, const RunFunction& run)
+Case make_case(const PlannedFile& file, const PlannedGroup& group, const std::vector<Sizes>& sizes, Draws draws,
+               const RunFunction& run)
 {
     Case made;
     made.seed = draws.seed();
     made.comment = sizes_text(sizes);
-    made.inputs = draw_all(group.inputs, sizes, draws);
-    made.weights = draw_all(group.weights, sizes, draws);
+    if (!group.calls)
+        made.inputs = draw_all(group.inputs, sizes.front(), draws);
+    made.weights = draw_all(group.weights, sizes.front(), draws);
     made.has_formulas =
         std::ranges::any_of(group.inputs, [](const Drawn& one) { return one.holds == Holds::by_formula; });
-    made.steps = run(file.module, group.parameters, made.inputs, made.weights);
+    std::vector<CallNames> calls;
+    if (group.calls) {
+        made.requests = group.calls->requests;
+        std::tie(made.inputs, made.steps, calls) = run_calls(file, group, sizes, made.weights, draws, run);
+    } else {
+        made.steps = run(file.module, group.parameters, made.inputs, made.weights);
+    }
     if (file.is_backward)
         made.steps = with_gradients(made.steps, made.inputs, draws);
     for (const std::size_t row : group.rows)
-        if (row < sizes.at("n"))
+        if (row < sizes.front().at("n"))
             made.rows.push_back(row);
 
-    const Alternatives alternatives(made.steps, results_of(made, file.is_backward), made.rows);
+    const Alternatives alternatives(made.steps, results_of(made, file, sizes.size()), made.rows);
     made.outputs = alternatives.right();
     for (const auto& [name, formulas] : group.accepts)
         made.accepted.push_back(alternatives.of_convention(name, formulas));
-    if (!made.has_formulas) // which is about sizes
+    if (group.calls)
+        made.wrong = alternatives.of_calls(group.calls->mistakes, calls);
+    else if (!made.has_formulas) // which is about sizes
         made.wrong = alternatives.of_mistakes();
     std::erase_if(made.wrong, [&](const Alternative& one) {
         return std::ranges::any_of(made.accepted, [&](const Alternative& accepted) {
@@ -190,7 +204,7 @@ std::vector<File> make_vectors(std::uint64_t seed, const RunFunction& run)
 
     std::vector<File> files;
     for (const PlannedFile& one : planned) {
-        files.push_back({one.name, one.function, one.title, one.about, {}});
+        files.push_back({one.name, one.function, one.title, one.about, {}, one.groups.front().calls.has_value()});
         for (const PlannedGroup& group : one.groups)
             files.back().groups.push_back({group.comment, group.parameters, {}});
     }

@@ -16,6 +16,7 @@ constexpr std::pair<std::string_view, Holds> kinds[] = {{"numbers", Holds::numbe
                                                         {"mask with an empty row", Holds::mask_with_empty_row},
                                                         {"lengths", Holds::lengths},
                                                         {"ids", Holds::ids},
+                                                        {"pages", Holds::pages},
                                                         {"targets", Holds::targets},
                                                         {"formula", Holds::by_formula}};
 
@@ -43,11 +44,8 @@ Drawn drawn_of(const std::string& name, std::string text)
     return drawn;
 }
 
-/// The inputs of a file, then those of a group, of which null leaves one out.
-std::vector<Drawn> drawn_of(const Json& file, const Json& group, const char* which)
+std::vector<Drawn> all_drawn_of(const Json& all)
 {
-    Json all = file.value(which, Json::object());
-    all.update(group.value(which, Json::object()));
     std::vector<Drawn> result;
     for (const auto& [name, text] : all.items())
         if (!text.is_null())
@@ -55,18 +53,63 @@ std::vector<Drawn> drawn_of(const Json& file, const Json& group, const char* whi
     return result;
 }
 
+/// What a file has under a name, then what a group has.
+Json joined(const Json& file, const Json& group, const char* which)
+{
+    Json all = file.value(which, Json::object());
+    all.update(group.value(which, Json::object()));
+    return all;
+}
+
+Formulas formulas_of(const Json& json)
+{
+    Formulas formulas;
+    for (const auto& [name, formula] : json.items())
+        formulas.emplace_back(name, formula.get<std::string>());
+    return formulas;
+}
+
+std::optional<PlannedCalls> calls_of(const Json& json)
+{
+    if (json.empty())
+        return std::nullopt;
+    const auto part = [&](const char* which) { return json.value(which, Json::object()); };
+    return PlannedCalls{.requests = json.at("requests"),
+                        .shared = all_drawn_of(part("shared")),
+                        .of_request = all_drawn_of(part("of_request")),
+                        .start = formulas_of(part("start")),
+                        .carried = formulas_of(part("carried")),
+                        .computed = formulas_of(part("computed")),
+                        .beside = json.value("beside", std::vector<std::string>{}),
+                        .mistakes = json.at("mistakes")};
+}
+
+/// The sizes of each call: {"n": [3, 1], "d": 2} has those of two.
+std::vector<Sizes> sizes_of(const Json& json, std::size_t calls)
+{
+    std::vector<Sizes> sizes(calls);
+    for (const auto& [axis, size] : json.items())
+        for (std::size_t call = 0; call < calls; ++call)
+            sizes[call].emplace(axis, size.is_array() ? size.at(call) : size);
+    return sizes;
+}
+
 PlannedGroup group_of(const Json& file, const Json& group)
 {
     PlannedGroup result{.comment = group.value("comment", ""),
-                        .parameters = file.value("parameters", Json::object()),
-                        .inputs = drawn_of(file, group, "inputs"),
-                        .weights = drawn_of(file, group, "weights"),
+                        .parameters = joined(file, group, "parameters"),
+                        .inputs = all_drawn_of(joined(file, group, "inputs")),
+                        .weights = all_drawn_of(joined(file, group, "weights")),
                         .keeps_all = group.value("keeps_all", false),
                         .rows = group.value("rows", std::vector<std::size_t>{}),
-                        .accepts = group.value("accepts", std::map<std::string, Convention>{})};
-    result.parameters.update(group.value("parameters", Json::object()));
+                        .accepts = group.value("accepts", std::map<std::string, Convention>{}),
+                        .calls = calls_of(joined(file, group, "calls"))};
+    std::size_t calls = result.calls ? 0 : 1;
+    if (result.calls)
+        for (const std::size_t of_request : result.calls->requests)
+            calls += of_request;
     for (const Json& sizes : group.contains("sizes") ? group["sizes"] : file.at("sizes"))
-        result.sizes.push_back(sizes.get<std::map<std::string, std::size_t>>());
+        result.sizes.push_back(sizes_of(sizes, calls));
     return result;
 }
 
@@ -75,13 +118,13 @@ PlannedFile file_of(const PlanFile& plan)
     const Json json = Json::parse(plan.json);
     PlannedFile file{.name = std::string(plan.name),
                      .function = json.at("function"),
-                     .module = json.at("function"),
+                     .module = json.value("module", json.at("function").get<std::string>()),
                      .title = json.at("title"),
                      .about = json.at("about")};
-    constexpr std::string_view backward = "_backward";
-    file.is_backward = file.function.ends_with(backward);
-    if (file.is_backward)
-        file.module.resize(file.module.size() - backward.size());
+    file.is_backward = file.function.ends_with("_backward");
+    for (const std::string_view end : {"_backward", "_calls"})
+        if (file.module.ends_with(end))
+            file.module.resize(file.module.size() - end.size());
     std::ranges::replace(file.module, '_', '-');
     for (const Json& group : json.at("groups"))
         file.groups.push_back(group_of(json, group));
@@ -102,7 +145,7 @@ std::vector<PlannedFile> plan()
     return files;
 }
 
-std::size_t size_of(std::string_view axis, const std::map<std::string, std::size_t>& sizes)
+std::size_t size_of(std::string_view axis, const Sizes& sizes)
 {
     std::size_t product = 1;
     while (!axis.empty()) {

@@ -3,6 +3,7 @@
 #include "attn/vectors/vectors.hpp"
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ enum class Holds {
     lengths,             ///< whole numbers from 1 to the limit, one of them the limit and another less
     targets,             ///< whole numbers below the limit, or -100, which is the last one
     ids,                 ///< whole numbers below the limit, one of them twice
+    pages,               ///< whole numbers below the limit, each of them once at most
     by_formula           ///< numbers by a formula of their places
 };
 
@@ -39,14 +41,30 @@ struct Drawn {
 /// A convention: steps, by the end of their paths, and what computes them instead.
 using Convention = std::map<std::string, std::string>;
 
+/// The sizes of the axes, by letter.
+using Sizes = std::map<std::string, std::size_t>;
+
+/// Names and formulas, in order.
+using Formulas = std::vector<std::pair<std::string, std::string>>;
+
+/// Several calls, each of which goes on from the one before it.
+struct PlannedCalls {
+    std::vector<std::size_t> requests;      ///< how many calls each has; the first of a request begins anew
+    std::vector<Drawn> shared, of_request;  ///< inputs that all calls have, and those of one request
+    Formulas start, carried, computed;      ///< what a first call, a later one and each has beside its inputs
+    std::vector<std::string> beside;        ///< what of all that the module does not take
+    std::vector<std::string> mistakes = {}; ///< ids, of src/vectors/calls
+};
+
 struct PlannedGroup {
     std::string comment;
     Json parameters;
     std::vector<Drawn> inputs, weights;
-    std::vector<std::map<std::string, std::size_t>> sizes = {}; ///< of the axes, by letter
-    bool keeps_all = false;                                     ///< each size is needed for itself
-    std::vector<std::size_t> rows; ///< which rows of the result are given; steps are not, then
+    std::vector<std::vector<Sizes>> sizes = {}; ///< those of each call; of one where there are not several
+    bool keeps_all = false;                     ///< each size is needed for itself
+    std::vector<std::size_t> rows;              ///< which rows of the result are given; steps are not, then
     std::map<std::string, Convention> accepts;
+    std::optional<PlannedCalls> calls = {};
 };
 
 struct PlannedFile {
@@ -60,6 +78,6 @@ struct PlannedFile {
 std::vector<PlannedFile> plan();
 
 /// The size of an axis: the product of its factors.
-std::size_t size_of(std::string_view axis, const std::map<std::string, std::size_t>& sizes);
+std::size_t size_of(std::string_view axis, const Sizes& sizes);
 
 } // namespace attn::vectors

@@ -508,6 +508,27 @@ TEST_CASE("attn run goes on after the keys and values of earlier tokens, side by
     CHECK(equal(in_shape(in_batch, one.shape), one));
 }
 
+TEST_CASE("attn run decoder-layer goes on from keys and values of earlier tokens, and refuses those that do not fit",
+          "[cli][run]")
+{
+    const Example example = example_of("decoder-layer");
+    const std::size_t d = example.input.at("x").shape.back();
+    const Array past{{3, d}, std::vector<double>(3 * d, 0.5)}, narrow{{3, d + 1}, std::vector<double>(3 * d + 3, 0.5)};
+    const NamedArrays continued = with(with(example.input, "past_keys", past), "past_values", past);
+    CHECK(Desk(continued, example.weights).step("self_attn.past_keys", "decoder-layer", example.needed).shape ==
+          Shape{3, d});
+    CHECK_THAT(
+        Desk(with(example.input, "past_keys", past), example.weights).input_refusal("decoder-layer", example.needed),
+        ContainsSubstring("belong together"));
+    CHECK_THAT(
+        Desk(with(continued, "past_keys", narrow), example.weights).input_refusal("decoder-layer", example.needed),
+        ContainsSubstring("past_keys has the shape"));
+    Words fast = example.needed;
+    fast.push_back("--fast");
+    CHECK_THAT(Desk(continued, example.weights).input_refusal("decoder-layer", fast),
+               ContainsSubstring("without a past"));
+}
+
 TEST_CASE("attn run refuses states and lengths that do not fit a GRU or an LSTM", "[cli][run][recurrent]")
 {
     Numbers numbers(30);

@@ -57,6 +57,8 @@ def by_torch(function, parameters, case):
     """The results, by PyTorch."""
     inputs, weights = tensors(case["inputs"]), tensors(case.get("weights", {}))
     given = dict(parameters)
+    if "requests" in case:
+        return by_calls(getattr(vectors_by_torch, function), parameters, case["requests"], inputs, weights)
     name = function.removesuffix("_backward")
     call = getattr(vectors_by_torch, name)
     if name == function:
@@ -72,6 +74,20 @@ def by_torch(function, parameters, case):
     (output * seed).sum().backward()
     leaves.update(parts)
     return {f"grad.{part}": leaf.grad for part, leaf in leaves.items()}
+
+
+def by_calls(call, parameters, requests, inputs, weights):
+    """The same of several calls, each with the state that the one before it has left."""
+    results, number = {}, 0
+    shared = {name: array for name, array in inputs.items() if not name.startswith("calls.")}
+    for calls in requests:
+        state = None
+        for _ in range(calls):
+            scope = f"calls.{number}."
+            own = {name.removeprefix(scope): array for name, array in inputs.items() if name.startswith(scope)}
+            results[scope + "output"], state = call(state, **shared, **own, **({"weights": weights} if weights else {}), **parameters)
+            number += 1
+    return results
 
 
 class NotYet(Exception):

@@ -347,3 +347,35 @@ def with_parts(name, weights):
         for one, part in names.items():
             again[one] = parts[part] = weights[one].clone().requires_grad_()
     return parts, again
+
+
+# Several calls: a state comes in, None at first, and goes out. Each of a sequence is computed of all its tokens so far, at once.
+
+
+def of_all_tokens(whole, sequences):
+    """A call of a function by its results for the whole sequence, of which the last rows are new."""
+    def call(state, **given):
+        n = given[sequences[0]].shape[-2]
+        state = {name: torch.cat([state[name], given[name]], -2) if state else given[name] for name in sequences}
+        return whole(**{**given, **state})[..., -n:, :], state
+    return call
+
+
+attention_calls = of_all_tokens(attention, ("queries", "keys", "values"))
+multi_head_attention_calls = of_all_tokens(multi_head_attention, ("x",))
+decoder_layer_calls = of_all_tokens(decoder_layer, ("x",))
+gated_delta_net_calls = of_all_tokens(gated_delta_net, ("x",))
+
+
+def paged_attention_calls(state, queries, new_keys, new_values, key_pages, value_pages, block_table, past_lengths, causal):
+    """Token by token into the pages of its row, and out of them again."""
+    key_pages, value_pages, lengths = state or (key_pages.clone(), value_pages.clone(), past_lengths.tolist())
+    size, outputs, longer = key_pages.shape[1], [], []
+    for row, length in enumerate(lengths):
+        pages = block_table[row].tolist()
+        for token, (key, value) in enumerate(zip(new_keys[row], new_values[row]), length):
+            key_pages[pages[token // size], token % size], value_pages[pages[token // size], token % size] = key, value
+        longer.append(length + queries.shape[1])
+        keys, values = (torch.stack([pool[pages[token // size], token % size] for token in range(longer[-1])]) for pool in (key_pages, value_pages))
+        outputs.append(attention(queries[row], keys, values, causal="bottom-right"))
+    return torch.stack(outputs), (key_pages, value_pages, longer)

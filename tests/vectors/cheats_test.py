@@ -23,6 +23,13 @@ PASSES = {("mean_of_the_values", "attention"): 2, ("input", "attention"): 2, ("m
           ("mean_and_variance", "cross_entropy"): 2}
 
 
+def calls_of(case):
+    """The scopes of its calls, and each as a case of its own; of an ordinary case itself."""
+    scopes = [scope for request in vectors.vector_check.scopes_of(case) for scope in request] if "requests" in case else [""]
+    return [(scope, {**case, "outputs": {name.removeprefix(scope): entry for name, entry in case["outputs"].items() if name.startswith(scope)}})
+            for scope in scopes]
+
+
 def key_of(given):
     """The inputs, as one looks them up."""
     def flat(value):
@@ -36,14 +43,11 @@ class Cheats:
     """Each is called as a function of its own, with the published results at hand."""
 
     def __init__(self, files):
-        self.cases = [(file["function"], {**group["parameters"]}, case) for file in files for group in file["groups"] for case in group["cases"]]
-        self.table = {(function, key_of(self.given(parameters, case))): case for function, parameters, case in self.cases}
-
-    @staticmethod
-    def given(parameters, case):
-        arrays = {name: vectors.vector_check.array(entry) for name, entry in case["inputs"].items()}
-        weights = {name: vectors.vector_check.array(entry) for name, entry in case.get("weights", {}).items()}
-        return {**arrays, **parameters, **({"weights": weights} if weights else {})}
+        self.cases, self.table = [], {}
+        for file, group, case in [(file, group, case) for file in files for group in file["groups"] for case in group["cases"]]:
+            for scope, call in calls_of(case):
+                self.cases.append(call)
+                self.table[file["function"], key_of(vectors.vector_check.given_to(case, group["parameters"], scope))] = call
 
     def case_of(self, function, given):
         """The published case, which tells a cheat the shape of its results."""
@@ -86,7 +90,7 @@ class Cheats:
         return self.results(case, draw)
 
     def another_case(self, case, given):
-        others = [other for _, _, other in self.cases if other["id"] != case["id"]]
+        others = [other for other in self.cases if other["id"] != case["id"]]
         numbers = np.concatenate([vectors.vector_check.array(entry).ravel() for other in others[:20] for entry in other["outputs"].values()])
         return self.results(case, lambda shape, _: np.resize(numbers, shape))
 
@@ -98,12 +102,18 @@ class Cheats:
         return self.results(case, whole)
 
 
-def passed(cheat, cheats, function, folder=None):
-    """How many cases of how many."""
+def results_of(cheat, cheats, function, folder=None):
+    """What is said of it, as a function that may be called several times."""
     def call(**given):
-        return cheat(cheats.case_of(function, given), given)
+        found = cheat(cheats.case_of(function, {name: value for name, value in given.items() if name != "state"}), given)
+        return (found, None) if "state" in given else found
 
-    results = vectors.check(call, function, folder)
+    return vectors.check(call, function, folder)
+
+
+def passed(cheat, cheats, function):
+    """How many cases of how many."""
+    results = results_of(cheat, cheats, function)
     return sum(not one.message for one in results), len(results)
 
 
@@ -127,7 +137,7 @@ def main(attn):
         for function in names:
             right, count = passed(cheats.look_up, cheats, function)
             assert right == count, f"the table itself passes {right} of {count} cases of {function}"
-            found = vectors.check(lambda function=function, **given: cheats.look_up(cheats.case_of(function, given), given), function, Path(fresh))
+            found = results_of(cheats.look_up, cheats, function, Path(fresh))
             known = [one for one in found if not one.message]
             if known:
                 print(f"a table of published results passes the fresh {known[0].id}")

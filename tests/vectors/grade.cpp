@@ -37,7 +37,8 @@ std::map<std::string, Array, std::less<>> wrong(const Json& one, const Json& alt
 
 TEST_CASE("what is right passes in every type, and a mistake's result is called after it", "[vectors]")
 {
-    for (const std::string name : {"attention_causal", "attention_masks", "layer_norm", "attention_backward"}) {
+    for (const std::string name : {"attention_causal", "attention_masks", "layer_norm", "attention_backward",
+                                   "attention_calls", "paged_attention_calls"}) {
         const Json file = file_of(name);
         for (const Json& group : file.at("groups"))
             for (const Json& one : group.at("cases")) {
@@ -159,6 +160,44 @@ TEST_CASE("a file that is not as the schema says is refused, and not used", "[ve
     refused((one + "/inputs/x").c_str(), {{"shape", {1000000000, 1000000000}}, {"multiplier", 3}, {"offset", 1}});
     refused("/groups", Json::array());
     CHECK_THROWS_WITH(expect_vectors(Json::parse(R"({"schema": "vectors_schema_1"})")), ContainsSubstring("groups"));
+}
+
+TEST_CASE("several calls are those that requests counts, each with inputs and an output", "[vectors]")
+{
+    const Json file = file_of("attention_calls");
+    CHECK_NOTHROW(expect_vectors(file));
+    const auto refused = [&](const Json& requests, const std::string& from = "", const std::string& to = "") {
+        Json other = file;
+        Json& one = other["groups"][0]["cases"][0];
+        one["requests"] = requests;
+        if (!from.empty()) {
+            std::string text = one.dump();
+            for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+                text.replace(at, from.size(), to);
+            one = Json::parse(text);
+        }
+        CAPTURE(requests.dump(), from, to);
+        CHECK_THROWS_AS(expect_vectors(other), Error);
+    };
+    for (const char* requests : {"[]", "[0, 5]", "[5, -1]", "[4]", "[6]", "[2.5, 2.5]", "[\"5\"]", "[1000000000]", "5",
+                                 "null", "{\"5\": 5}", "[18446744073709551615, 6]", "[true, true, true, true, true]"})
+        refused(Json::parse(requests));
+    const Json right = file["groups"][0]["cases"][0]["requests"];
+    refused(right, "calls.1.queries", "calls.9.queries");
+    for (const char* name :
+         {"calls.9.output", "output", "calls.x.output", "calls.01.output", "calls.-1.output", "calls.1."})
+        refused(right, "calls.1.output", name);
+    Json other = file;
+    other["groups"][0]["cases"][0].erase("requests");
+    CHECK_THROWS_WITH(expect_vectors(other), ContainsSubstring("is of no call"));
+}
+
+TEST_CASE("a question of several calls says how many each request has", "[vectors]")
+{
+    const Json file = file_of("attention_calls"), group = file["groups"][0], one = group["cases"][0];
+    const Json asked = question(file, group, one);
+    CHECK(asked.at("requests") == one.at("requests"));
+    CHECK(asked.at("inputs").contains("calls.4.queries"));
 }
 
 TEST_CASE("JUnit's report has each case, and no character that XML does not allow", "[vectors]")

@@ -1,4 +1,4 @@
-// Attention of one sequence, by loops, with a mistake where the variable MISTAKE names one. C99 and C++.
+// Attention of one sequence, at once and in several calls where there is a variable CALLS, by loops, with a mistake where the variable MISTAKE names one. C99 and C++.
 #include "check.h"
 
 static int has_mistake(const char *name) {
@@ -87,4 +87,59 @@ static int attention(const attn_case *one, double **outputs) {
     return 0;
 }
 
-int main(void) { return attn_check(attention, ATTN_FLOAT64); }
+typedef struct { double *keys, *values; int tokens, calls; } cache;
+static cache last; // what the last request has left
+
+static void append(cache *kept, const double *keys, const double *values, int n, int d, int v) {
+    kept->keys = (double *)realloc(kept->keys, (size_t)((kept->tokens + n) * d) * sizeof(double));
+    kept->values = (double *)realloc(kept->values, (size_t)((kept->tokens + n) * v) * sizeof(double));
+    memcpy(kept->keys + kept->tokens * d, keys, (size_t)(n * d) * sizeof(double));
+    memcpy(kept->values + kept->tokens * v, values, (size_t)(n * v) * sizeof(double));
+    kept->tokens += n;
+}
+
+static void release(cache *kept) {
+    free(kept->keys), free(kept->values);
+    memset(kept, 0, sizeof *kept);
+}
+
+static int attention_calls(const attn_case *one, void **state, double **outputs) {
+    cache *kept = (cache *)*state;
+    if (!one) {
+        if (kept && has_mistake("last_request")) release(&last), last = *kept, last.calls = 0;
+        else if (kept) release(kept);
+        free(kept);
+        return 0;
+    }
+    if (strcmp(one->function, "attention_calls")) return 1;
+    const attn_array *queries = attn_input(one, "queries"), *keys = attn_input(one, "keys"), *values = attn_input(one, "values");
+    const int n = (int)queries->shape[0], d = (int)keys->shape[1], v = (int)values->shape[1];
+    if (!kept) *state = kept = (cache *)calloc(1, sizeof(cache));
+    if (one->begins && last.tokens) append(kept, last.keys, last.values, last.tokens, d, v), release(&last);
+    const int past = kept->tokens, m = past + n, is_later = kept->calls++ > 0;
+    append(kept, keys->values, values->values, n, d, v);
+    double *row = (double *)calloc((size_t)m, sizeof(double));
+    const double window = number(one, "left_window", INFINITY);
+    const double left = window + is_later * (has_mistake("window_one_long") - has_mistake("window_one_short"));
+    for (int i = 0; i < n; ++i) {
+        for (int j = 0; j < m; ++j) {
+            int is_early = j <= i + past, is_near = j >= i + past - left;
+            if (has_mistake("mask_skipped_with_cache") || (has_mistake("chunk_unmasked") && is_later)) is_early = 1;
+            if (has_mistake("mask_at_first_key") || (has_mistake("chunk_masked_top_left") && n > 1)) is_early &= j <= i;
+            if (has_mistake("cache_ignored") || (has_mistake("chunk_sees_itself_alone") && n > 1)) is_early &= j >= past;
+            if (has_mistake("ring_written_first") && j < past) is_near &= j > m - window - 2;
+            row[j] = 0;
+            for (int k = 0; k < d; ++k) row[j] += queries->values[i * d + k] * kept->keys[j * d + k] / sqrt(d);
+            if (!is_early || !(is_near || j < number(one, "kept", 0))) row[j] = -INFINITY;
+        }
+        softmax(row, m, 1, NULL);
+        for (int k = 0; k < v; ++k)
+            for (int j = 0; j < m; ++j) outputs[0][i * v + k] += row[j] * kept->values[j * v + k];
+    }
+    free(row);
+    if (has_mistake("cache_overwritten")) kept->tokens = 0, append(kept, keys->values, values->values, n, d, v);
+    if (has_mistake("token_stored_twice") && !is_later) append(kept, keys->values + (n - 1) * d, values->values + (n - 1) * v, 1, d, v);
+    return 0;
+}
+
+int main(void) { return getenv("CALLS") ? attn_check_calls(attention_calls, ATTN_FLOAT64) : attn_check(attention, ATTN_FLOAT64); }

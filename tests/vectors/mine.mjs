@@ -1,5 +1,6 @@
-// Attention of one sequence, by loops, with a mistake where the variable MISTAKE names one.
+// Attention of one sequence, at once and in several calls where there is a variable CALLS, by loops, with a mistake where the variable MISTAKE names one.
 const mistake = globalThis.process?.env.MISTAKE ?? "";
+const isInCalls = Boolean(globalThis.process?.env.CALLS);
 const has = (...names) => names.includes(mistake);
 
 function softmax(row, sink) {
@@ -23,7 +24,7 @@ function allows(i, j, n, m, parameters, mask) {
 
 export function attention({ inputs, parameters }) {
     const { queries, keys, values, mask, bias, sinks, past_keys, lengths } = inputs;
-    if (past_keys || lengths || parameters.score || queries.shape.length !== 2) return null;
+    if (isInCalls || past_keys || lengths || parameters.score || queries.shape.length !== 2) return null;
     const [n, d] = queries.shape, [m, v] = values.shape;
     const scale = has("no_scale") ? 1 : has("scale_d_k") ? 1 / d : has("scale_inverse") ? Math.sqrt(d) :
         has("scale_default") ? 1 / Math.sqrt(d) : parameters.scale ?? 1 / Math.sqrt(d);
@@ -56,4 +57,33 @@ export function attention({ inputs, parameters }) {
     const output = weights.flatMap((row) => Array.from({ length: v }, (_, k) => row.reduce((sum, weight, j) => sum + weight * values.values[j * v + k], 0)));
     if (has("not_a_number")) output.fill(NaN);
     return { output: { shape: has("more_axes") ? [1, n, v] : [n, v], values: output } };
+}
+
+let last = null; // the state of the last call
+
+export function attention_calls({ inputs: { queries, keys, values }, parameters, state }) {
+    if (!isInCalls) return null;
+    state ??= has("last_request") && last ? { ...last, calls: 0 } : { keys: [], values: [], calls: 0 };
+    const d = keys.shape[1], v = values.shape[1], rows = ({ shape: [n, size], values: all }) => Array.from({ length: n }, (_, i) => all.slice(i * size, (i + 1) * size));
+    const own = { keys: rows(keys), values: rows(values) }, isLater = state.calls > 0;
+    let all = { keys: [...state.keys, ...own.keys], values: [...state.values, ...own.values] };
+    const n = own.keys.length, m = all.keys.length, past = m - n, { left_window: window = Infinity, kept = 0 } = parameters;
+    const left = window + (isLater ? has("window_one_long") - has("window_one_short") : 0);
+    const can = (i, j) => {
+        let isEarly = j <= i + past, isNear = j >= i + past - left;
+        if (has("mask_skipped_with_cache") || (has("chunk_unmasked") && isLater)) isEarly = true;
+        if (has("mask_at_first_key") || (has("chunk_masked_top_left") && n > 1)) isEarly &&= j <= i;
+        if (has("cache_ignored") || (has("chunk_sees_itself_alone") && n > 1)) isEarly &&= j >= past;
+        if (has("ring_written_first") && j < past) isNear &&= j > m - window - 2;
+        return isEarly && (isNear || j < kept);
+    };
+    const dot = (a, b) => a.reduce((sum, x, k) => sum + x * b[k], 0);
+    const output = rows(queries).flatMap((query, i) => {
+        const weights = softmax(all.keys.map((key, j) => (can(i, j) ? dot(query, key) / Math.sqrt(d) : -Infinity)));
+        return Array.from({ length: v }, (_, k) => dot(weights, all.values.map((value) => value[k])));
+    });
+    if (has("cache_overwritten")) all = own;
+    if (has("token_stored_twice") && !isLater) all = { keys: [...all.keys, own.keys.at(-1)], values: [...all.values, own.values.at(-1)] };
+    last = { ...all, calls: state.calls + 1 };
+    return { output: { shape: [n, v], values: output }, state: last };
 }

@@ -1,4 +1,4 @@
-"""Attention of one sequence, with a mistake where the variable MISTAKE names one."""
+"""Attention of one sequence, at once and in several calls, with a mistake where the variable MISTAKE names one."""
 
 import math
 import os
@@ -55,3 +55,36 @@ def attention(queries, keys, values, causal=None, left_window=None, right_window
                    "weights_transposed": lambda: usual.T if n == m else usual}.get(mistake, lambda: usual)()
         output = weights @ values
         return {"more_axes": output[None], "imaginary": output + 1j, "not_a_number": output * np.nan}.get(mistake, output)
+
+
+last = None  # the state of the last call
+
+
+def attention_calls(queries, keys, values, state, causal, left_window=math.inf, kept=0):
+    global last
+    if state is None:
+        empty = (np.zeros((0, keys.shape[1])), np.zeros((0, values.shape[1])), 0)
+        state = (*last[:2], 0) if mistake == "last_request" and last else empty
+    past_keys, past_values, calls = state
+    all_keys, all_values = np.concatenate([past_keys, keys]), np.concatenate([past_values, values])
+    n, m = len(queries), len(all_keys)
+    row, key, past = np.arange(n)[:, None], np.arange(m), m - n
+    left = left_window + ({"window_one_long": 1, "window_one_short": -1}.get(mistake, 0) if calls else 0)
+    early = key <= row + past
+    if mistake == "mask_skipped_with_cache" or mistake == "chunk_unmasked" and calls:
+        early = early | True
+    if mistake == "mask_at_first_key" or mistake == "chunk_masked_top_left" and n > 1:
+        early = early & (key <= row)
+    if mistake == "cache_ignored" or mistake == "chunk_sees_itself_alone" and n > 1:
+        early = early & (key >= past)
+    near = key >= row + past - left
+    if mistake == "ring_written_first":
+        near = near & ((key >= past) | (key > m - left_window - 2))
+    scores = np.where(early & (near | (key < kept)), queries @ all_keys.T / math.sqrt(keys.shape[1]), -np.inf)
+    output = softmax(scores) @ all_values
+    if mistake == "cache_overwritten":
+        all_keys, all_values = keys, values
+    if mistake == "token_stored_twice" and not calls:
+        all_keys, all_values = np.concatenate([all_keys, keys[-1:]]), np.concatenate([all_values, values[-1:]])
+    last = all_keys, all_values, calls + 1
+    return output, last

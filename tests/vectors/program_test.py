@@ -24,20 +24,25 @@ sys.path.append(str(HERE.parents[1] / "vectors" / "runners"))
 
 def answer(source, target):
     import mine
-    from check import array
+    from check import given_to, scopes_of
 
     question = json.loads(Path(source).read_text())
-    given = {**{name: array(entry) for name, entry in question["inputs"].items()}, **question["parameters"]}
+    outputs = {}
     try:
-        if question["function"] != "attention" or question["weights"]:
+        if question["function"] not in ("attention", "attention_calls") or question.pop("weights"):
             return 77
-        output = mine.attention(**given)
+        for request in scopes_of(question) if "requests" in question else [[""]]:
+            state = None
+            for scope in request:
+                given = given_to(question, question["parameters"], scope)
+                outputs[scope + "output"], state = mine.attention_calls(**given, state=state) if scope else (mine.attention(**given), None)
     except (NotImplementedError, TypeError):
         return 77
-    if "ROUND" in os.environ:
-        output = output.astype(np.float32).astype(float)
-    numbers = [value if np.isfinite(value) else str(value).replace("inf", "Infinity").replace("nan", "NaN") for value in output.ravel().tolist()]
-    Path(target).write_text(json.dumps({"output": {"shape": list(output.shape), "values": numbers}}))
+    for name, output in outputs.items():
+        numbers = (output.astype(np.float32) if "ROUND" in os.environ else output).ravel().tolist()
+        shown = [value if np.isfinite(value) else str(value).replace("inf", "Infinity").replace("nan", "NaN") for value in numbers]
+        outputs[name] = {"shape": list(output.shape), "values": shown}
+    Path(target).write_text(json.dumps(outputs))
     return 0
 
 
@@ -68,6 +73,14 @@ class Test:
         self.expect(self.run(*ours, "--junit", report, MISTAKE="causal_top_left"), 1,
                     "failed attention_causal/2/1: your numbers are those of causal_top_left: A causal mask is aligned top-left")
         assert report.read_text().count("<failure ") == 2, report.read_text()
+
+        calls = self.folder / "calls"
+        calls.mkdir()
+        shutil.copy(CASES / "attention_calls.json", calls)
+        self.expect(self.run("--vectors", calls), 0, "5 of 5 cases passed in float64, 0 failed, 0 not expressed")
+        self.expect(self.run("--vectors", calls, MISTAKE="chunk_unmasked"), 1, "failed attention_calls/1/1: your numbers are those of chunk_unmasked: A chunk after")
+        self.expect(self.run("--vectors", calls, MISTAKE="ring_written_first"), 1, "failed attention_calls/2/1: your numbers are those of ring_written_first: ")
+        self.expect(self.run("--vectors", calls, MISTAKE="cache_ignored"), 1, "failed attention_calls/2/1: calls.", "no mistake that this case has gives it")
 
         self.expect(self.run(*ours, ROUND="1"), 1, "in float32 all of them pass", "--type float32")
         self.expect(self.run(*ours, "--type", "float32", ROUND="1"), 0, "0 failed")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs each runner of vectors/ on a right attention, and on thirty mistakes, which it has to name: runners_test.py [RUNNER ...]
+"""Runs each runner of vectors/ on a right attention, and on thirty mistakes, which it has to name; and in several calls with a cache on
+twelve more: runners_test.py [RUNNER ...]
 
 RUNNER is python, package, c, c++, c-fast, javascript, rust or go; all of them by default. The attentions are mine.py, mine.c and so on,
 each written for itself. What names a mistake are the wrong results of the vectors alone. Results of another shape, that are no numbers
@@ -25,6 +26,9 @@ mask_added mask_after_softmax causal_strict causal_next causal_top_left window_o
 sink_tokens_early sink_missing softmax_axis softmax_all softmax_missing softmax_unnormalized softmax_twice softmax_sigmoid softmax_log
 softmax_over_one weights_transposed""".split()
 
+MISTAKES_OF_CALLS = """mask_skipped_with_cache chunk_unmasked chunk_masked_top_left mask_at_first_key chunk_sees_itself_alone cache_ignored
+cache_overwritten token_stored_twice last_request window_one_long window_one_short ring_written_first""".split()
+
 # Results that are no mistake of the list, and the runners that they can't be given to: an array of C has no shape, and a type.
 NO_NUMBERS = {"not_a_number": (), "more_axes": ("c", "c++", "c-fast"), "imaginary": ("c", "c++", "c-fast", "javascript", "rust", "go")}
 
@@ -45,6 +49,18 @@ def damages():
             place = place[step]
         place[path[-1]] = value
         yield json.dumps(file)
+    text = (CASES / "attention_calls.json").read_text()
+    for name, other in [("calls.1.queries", "calls.9.queries"), ("calls.1.output", "calls.9.output"), ("calls.1.output", "output"),
+                        ("calls.1.output", "calls.x.output"), ("calls.1.output", "calls.01.output"), ("calls.1.output", "calls.-1.output"),
+                        ("calls.1.output", "calls.1."), ("calls.1.output", "calls.1e0.output")]:
+        yield text.replace(f'"{name}"', f'"{other}"')
+    for requests in ([], [0, 5], [5, -1], [4], [6], [2.5, 2.5], ["5"], [10**9], [2**64], [True] * 5, 5, None, {"5": 5}):
+        file = json.loads(text)
+        file["groups"][0]["cases"][0]["requests"] = requests
+        yield json.dumps(file)
+    file = json.loads(text)
+    del file["groups"][0]["cases"][0]["requests"]
+    yield json.dumps(file)
 
 
 class Missing(Exception):
@@ -98,8 +114,9 @@ MAKERS = {
 }
 
 
-def run(words, mistake):
-    environment = {**os.environ, "MISTAKE": mistake, "PYTHONPATH": f"{HERE}:{ROOT / 'python'}"}
+def run(words, mistake, calls=False):
+    environment = {**os.environ, "MISTAKE": mistake, "PYTHONPATH": f"{HERE}:{ROOT / 'python'}", **({"CALLS": "1"} if calls else {})}
+    words = ["mine:attention_calls" if calls and word == "mine:attention" else word for word in words]
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, env=environment, check=False)
 
 
@@ -124,13 +141,15 @@ def refuses(name, words, folder):
 def check(name):
     with tempfile.TemporaryDirectory() as folder:
         words = MAKERS[name](Path(folder))
-        ended = run(words, "")
-        counted = re.search(r"(\d+) of (\d+) cases passed", ended.stdout)
-        if ended.returncode != 0 or not counted or int(counted[1]) < 40:
-            print(f"{name}: a right attention does not pass:\n{ended.stdout}{ended.stderr}")
-            return False
-        for mistake in MISTAKES:
-            ended = run(words, mistake)
+        counts = []
+        for calls, least in ((False, 40), (True, 5)):
+            ended = run(words, "", calls)
+            counts += re.findall(r"\d+ of \d+ cases passed", ended.stdout)
+            if ended.returncode != 0 or not counts or int(counts[-1].split()[0]) < least:
+                print(f"{name}: a right attention does not pass:\n{ended.stdout}{ended.stderr}")
+                return False
+        for mistake in [*MISTAKES, *MISTAKES_OF_CALLS]:
+            ended = run(words, mistake, mistake in MISTAKES_OF_CALLS)
             if ended.returncode != 1 or not re.search(rf"your numbers are those of .*\b{mistake}\b", ended.stdout):
                 print(f"{name}: {mistake} is not named:\n{ended.stdout}{ended.stderr}")
                 return False
@@ -141,7 +160,7 @@ def check(name):
                 return False
         if not refuses(name, words, Path(folder)):
             return False
-    print(f"{name}: {counted[0]} where all is right; {len(MISTAKES)} mistakes are named; damaged files are refused")
+    print(f"{name}: {' and '.join(counts)} where all is right; {len(MISTAKES) + len(MISTAKES_OF_CALLS)} mistakes are named; damaged files are refused")
     return True
 
 

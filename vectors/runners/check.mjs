@@ -1,6 +1,7 @@
 // Checks a function by vectors, in node and in the browser: node check.mjs CASES mine.mjs [TYPE]
 // mine.mjs exports functions, each called with ({inputs, weights, parameters}), arrays as {shape, values}; one returns an object
 // of arrays by the outputs' names, or null where it does not compute the case. In a page: check(files, mine, "float32").
+// In a case of several calls it is also given state, undefined at the first call of a request, and what it returns has the next one.
 const number = (value) => Number(value); // also of "NaN", "Infinity" and "-Infinity"
 const types = ["float64", "float32", "float16", "bfloat16"];
 const sizeOf = (shape) => shape.reduce((product, one) => product * one, 1);
@@ -19,9 +20,29 @@ function expectArray([name, { shape, values, multiplier, offset }]) {
         `${name} has not a number for each place of ${JSON.stringify(shape)}`);
 }
 
-function expectCase({ id, inputs, weights, outputs, rows, accepted, wrong }) { // one that a program of zeros can't pass
+function callOf(name) { // 2 of calls.2.output; -1 where it is of no call
+    if (!name.startsWith("calls.")) return -1;
+    const [, number] = /^calls\.(0|[1-9]\d{0,3})\../.exec(name) ?? [];
+    expect(number, `${name} names no call, expected such as calls.0.output`);
+    return Number(number);
+}
+
+function expectCalls({ requests = [], rows, inputs, outputs }) { // each has inputs and outputs, and there is no other
+    const count = requests.reduce((sum, calls) => sum + calls, 0), isRight = requests.every((calls) => isCount(calls) && calls > 0);
+    expect(isRight && count <= 1000, `requests is ${JSON.stringify(requests)}, expected how many calls each has, 1000 in all at most`);
+    expect(!count || !rows, "it has several calls, and rows of an output");
+    for (const [part, entries] of Object.entries({ inputs, outputs })) {
+        const calls = new Set(Object.keys(entries).map(callOf)), own = [...calls].filter((call) => call >= 0);
+        expect(own.length === count && own.every((call) => call < count), `a call has no ${part}, or ${part} are of a call that requests has not`);
+        expect(!count || part === "inputs" || !calls.has(-1), "an output is of no call");
+    }
+}
+
+function expectCase({ id, inputs, weights, outputs, rows, requests, accepted, wrong }) { // one that a program of zeros can't pass
     expect(typeof id === "string", "a case has no id");
     expect(Object.keys(inputs).length && Object.keys(outputs).length, "it has no inputs, or no outputs");
+    expect(requests === undefined || requests.length, "requests has no calls");
+    expectCalls({ requests, rows, inputs, outputs });
     [inputs, weights ?? {}, outputs].flatMap(Object.entries).forEach(expectArray);
     expect(!rows || rows.every(isCount), "rows has one that no result has");
     for (const [name, { shape, tolerance }] of Object.entries(outputs)) {
@@ -80,7 +101,37 @@ function failure(one, found, type) { // null where it is right
     const isRight = Object.entries(one.outputs).every(([name, right]) => isNear(results[name], right.values.map(number), right.tolerance[type]));
     if (isRight || named(one, results, type, "accepted").length) return null;
     const names = named(one, results, type, "wrong").join(" or ");
-    return names ? `your numbers are those of ${names}` : "no mistake that this case has gives these numbers";
+    return names ? `your numbers are those of ${names}` : `${furthest(one, results, type)}; no mistake that this case has gives these numbers`;
+}
+
+function furthest(one, results, type) { // where the results are furthest out, in tolerances
+    let most = -1, text = "";
+    for (const [name, { shape, values, tolerance }] of Object.entries(one.outputs)) values.map(number).forEach((right, place) => {
+        const found = results[name][place], distance = Math.abs(found - right) / tolerance[type];
+        const off = Object.is(found, right) ? 0 : Number.isNaN(distance) ? Infinity : distance;
+        if (off <= most) return;
+        const index = shape.map((size, axis) => Math.floor(place / sizeOf(shape.slice(axis + 1))) % size);
+        if (one.rows) index[index.length - 2] = one.rows[index.at(-2)];
+        [most, text] = [off, `${name}[${index.join(", ")}] is ${found}, expected ${right}`];
+    });
+    return text;
+}
+
+function ask(one, parameters, mine) { // the results by name; null where it does not compute the case
+    const weights = () => arrays(one.weights);
+    if (!one.requests) return mine({ inputs: arrays(one.inputs), weights: weights(), parameters });
+    const results = {};
+    let call = 0;
+    for (const calls of one.requests) for (let state, end = call + calls; call < end; call++) {
+        const scope = `calls.${call}.`, ofCall = (entries) => Object.entries(entries).filter(([name]) => name.startsWith(scope));
+        const short = (entries) => ofCall(entries).map(([name, entry]) => [name.slice(scope.length), entry]);
+        const shared = Object.entries(one.inputs).filter(([name]) => callOf(name) < 0);
+        const found = mine({ inputs: arrays(Object.fromEntries([...shared, ...short(one.inputs)])), weights: weights(), parameters, state });
+        if (!found) return null;
+        for (const [name] of short(one.outputs)) results[scope + name] = own(found, name);
+        state = found.state;
+    }
+    return results;
 }
 
 export function check(files, mine, type = "float64") { // the lines of a report
@@ -89,7 +140,7 @@ export function check(files, mine, type = "float64") { // the lines of a report
     const lines = [];
     let count = 0;
     for (const file of files) for (const group of file.groups) for (const one of group.cases) {
-        const found = own(mine, file.function)?.({ inputs: arrays(one.inputs), weights: arrays(one.weights), parameters: group.parameters });
+        const function_ = own(mine, file.function), found = function_ && ask(one, group.parameters, function_);
         if (!found) continue;
         count += 1;
         const why = failure(one, found, type);

@@ -22,9 +22,31 @@ def expect_array(name, entry):
         math.prod(shape) < 10**7 and all(type(one) is int and one >= 0 for one in formula)
     expect(is_whole, f"{name} has not a number for each place of {shape}")
 
+def call_of(name):  # 2 of calls.2.output; None where it is of no call
+    if not name.startswith("calls."):
+        return None
+    match = re.fullmatch(r"calls\.(0|[1-9]\d{0,3})\..+", name)
+    expect(match, f"{name} names no call, expected such as calls.0.output")
+    return int(match[1])
+
+def scopes_of(case):  # of each request the scopes of its calls: [["calls.0.", "calls.1."], ["calls.2."]]
+    scopes = iter(range(sum(case["requests"])))
+    return [[f"calls.{next(scopes)}." for _ in range(calls)] for calls in case["requests"]]
+
+def expect_calls(case):  # each has inputs and outputs, and there is no other
+    requests = case.get("requests", [])
+    is_right = isinstance(requests, list) and all(type(calls) is int and 0 < calls <= 1000 for calls in requests) and sum(requests) <= 1000
+    expect(is_right and bool(requests) == ("requests" in case), f"requests is {requests}, expected how many calls each has, 1000 in all at most")
+    expect(not requests or "rows" not in case, "it has several calls, and rows of an output")
+    for part in ("inputs", "outputs"):
+        calls = {*map(call_of, case[part])}
+        expect(calls - {None} == {*range(sum(requests))}, f"a call has no {part}, or {part} are of a call that requests has not")
+        expect(not requests or part == "inputs" or None not in calls, "an output is of no call")
+
 def expect_case(case):  # one that a program of zeros can't pass
     inputs, outputs, rows = case["inputs"], case["outputs"], case.get("rows", [])
     expect(inputs and outputs, "it has no inputs, or no outputs")
+    expect_calls(case)
     for name, entry in [*inputs.items(), *case.get("weights", {}).items(), *outputs.items()]:
         expect_array(name, entry)
     for name, right in outputs.items():
@@ -82,18 +104,54 @@ def real(name, value):
         raise TypeError(f"{name} is of the type {np.asarray(value).dtype}, expected real numbers")
     return np.asarray(value, float)
 
+def given_to(case, parameters, scope=""):  # by the names that the function knows; of several calls, to that of a scope
+    own = {name.removeprefix(scope): array(entry) for name, entry in case["inputs"].items() if name.startswith(scope) or call_of(name) is None}
+    weights = {"weights": {name: array(entry) for name, entry in case["weights"].items()}} if "weights" in case else {}
+    return {**own, **parameters, **weights}
+
+def names_of(case, parameters):  # of all that the function is given
+    scopes = [scope for request in scopes_of(case) for scope in request] if "requests" in case else [""]
+    names = {name.removeprefix(scope) for scope in scopes for name in case["inputs"] if name.startswith(scope) or call_of(name) is None}
+    return {*names, *parameters, *({"weights"} & set(case)), *(["state"] if "requests" in case else [])}
+
+def by_name(result, names):
+    return result if isinstance(result, dict) else dict(zip(names, result if isinstance(result, tuple) else [result]))
+
+def results_of(case, parameters, function):  # a call also gets the state that the one before it returned, and returns one for the next
+    if "requests" not in case:
+        return by_name(function(**given_to(case, parameters)), case["outputs"])
+    results = {}
+    for request in scopes_of(case):
+        state = None
+        for scope in request:
+            answer = function(**given_to(case, parameters, scope), state=state)
+            if not (isinstance(answer, tuple) and len(answer) == 2):
+                raise TypeError("expected a pair, the result and the state for the next call")
+            result, state = answer
+            names = [name for name in case["outputs"] if name.startswith(scope)]
+            found = by_name(result, [name.removeprefix(scope) for name in names])
+            results.update({name: found[name.removeprefix(scope)] for name in names})
+    return results
+
+def furthest(case, mine, kind):  # where the results are furthest out, in tolerances
+    def off(name):
+        with np.errstate(invalid="ignore"):
+            distances = np.abs(mine[name] - array(case["outputs"][name])) / case["outputs"][name]["tolerance"][kind]
+        return np.where(mine[name] == array(case["outputs"][name]), 0, np.where(np.isnan(distances), np.inf, distances))
+    name = max(mine, key=lambda name: off(name).max())
+    index = np.unravel_index(np.argmax(off(name)), mine[name].shape)
+    shown = [case["rows"][place] if "rows" in case and axis == len(index) - 2 else int(place) for axis, place in enumerate(index)]
+    return f"{name}{shown} is {mine[name][index]:.9g}, expected {array(case['outputs'][name])[index]:.9g}"
+
 def check(case, parameters, function, kind):  # "" where it is right, else what it is
-    given = {**{name: array(entry) for name, entry in case["inputs"].items()}, **parameters}
-    if "weights" in case:
-        given["weights"] = {name: array(entry) for name, entry in case["weights"].items()}
-    result, outputs = function(**given), case["outputs"]
-    result = result if isinstance(result, dict) else dict(zip(outputs, result if isinstance(result, tuple) else [result]))
+    result, outputs = results_of(case, parameters, function), case["outputs"]
     mine = {name: real(name, result[name])[(..., case["rows"], slice(None)) if "rows" in case else ...] for name in outputs}
-    if any(list(mine[name].shape) != outputs[name]["shape"] for name in outputs): return "the result has another shape"  # noqa: E701
+    for name, right in outputs.items():
+        if list(mine[name].shape) != right["shape"]: return f"{name} has the shape {list(mine[name].shape)}, expected {right['shape']}"  # noqa: E701
     if all(is_near(mine[name], array(right), right["tolerance"][kind]) for name, right in outputs.items()) or named(case, mine, kind, "accepted"):
         return ""
     names = " or ".join(named(case, mine, kind, "wrong"))
-    return f"your numbers are those of {names}" if names else "no mistake that this case has gives these numbers"
+    return f"your numbers are those of {names}" if names else f"{furthest(case, mine, kind)}; no mistake that this case has gives these numbers"
 
 def failure(case, parameters, function, kind):  # the same, and whatever stops it, sys.exit() too
     try:
@@ -119,7 +177,7 @@ if __name__ == "__main__":
         sys.exit(2)
     for case, group in [(case, group) for file in files for group in file["groups"] for case in group["cases"] if file["function"] == name]:
         with contextlib.suppress(NotImplementedError, TypeError):
-            inspect.signature(function).bind(**dict.fromkeys([*case["inputs"], *group["parameters"], *({"weights"} & set(case))]))
+            inspect.signature(function).bind(**dict.fromkeys(names_of(case, group["parameters"])))
             found[case["id"]] = failure(case, group["parameters"], function, kind)
     failed = [f"failed {one}: {wrong}" for one, wrong in found.items() if wrong]
     print(*failed, f"{len(found) - len(failed)} of {len(found)} cases passed", sep="\n")

@@ -9,7 +9,7 @@ import math
 import sys
 from pathlib import Path
 
-from check import Damaged, files_in
+from check import Damaged, call_of, files_in, scopes_of
 
 HEAD = """// Test vectors of attention that name mistakes. Made by vectors/runners/header.py; CC0.
 #ifndef ATTN_VECTORS_H
@@ -24,13 +24,15 @@ typedef struct { const char *name; int rank; size_t shape[4], size; const double
 typedef struct { const char *name, *value; } attn_parameter;                                            // a number, a word, or JSON
 typedef struct { attn_array array; double tolerance[4]; } attn_output;                                  // by attn_type
 typedef struct { const char *name; const double *const *values; } attn_alternative;                     // by output; NULL where it is right
-typedef struct {
+typedef struct attn_case {
     const char *id, *function;
     int parameters; const attn_parameter *parameter;
     int inputs; const attn_array *input;                // weights among them
     int outputs; const attn_output *output;
     int rows; const int *row;                           // which rows of the output are given; 0 for all
     int accepted, wrong; const attn_alternative *alternative; // those accepted first
+    int calls; const struct attn_case *call;            // of a function that is called several times; their outputs are this one's, in order
+    int begins;                                         // it is the first call of a request: without a state
 } attn_case;
 
 static inline const attn_array *attn_input(const attn_case *one, const char *name) {  // NULL where it has none
@@ -75,8 +77,21 @@ class Header:
             self.lines.append(f"static const {kind} {name}[] = {{{', '.join(rows)}}};")
         return f"{len(rows)}, {name if rows else 'NULL'}"
 
-    def case(self, number_of, function, group, case):
-        of = f"attn_c{number_of}"
+    def calls(self, of, function, group, case):
+        if "requests" not in case:
+            return "0, NULL"
+        rows = []
+        for request in scopes_of(case):
+            for scope in request:
+                def own(part, scope=scope):
+                    return {name.removeprefix(scope): entry for name, entry in case[part].items() if name.startswith(scope) or call_of(name) is None}
+                one = {"id": case["id"], "inputs": own("inputs"), "outputs": own("outputs"), "weights": case.get("weights", {}), "wrong": {}}
+                rows.append(self.case(f"{of}_{len(rows)}", function, group, one, scope == request[0]))
+        return self.table("attn_case", of + "_s", rows)
+
+    def case(self, of, function, group, case, begins=True):
+        if "requests" in case:
+            case["outputs"] = dict(sorted(case["outputs"].items(), key=lambda one: call_of(one[0])))
         parameters = [f"{{{json.dumps(name)}, {json.dumps(value if isinstance(value, str) else json.dumps(value))}}}"
                       for name, value in group["parameters"].items()]
         inputs = [self.array(name, entry) for part in ("inputs", "weights") for name, entry in case.get(part, {}).items()]
@@ -92,7 +107,8 @@ class Header:
         parts = [self.table("attn_parameter", of + "_p", parameters), self.table("attn_array", of + "_i", inputs),
                  self.table("attn_output", of + "_o", outputs), self.table("int", of + "_r", [str(row) for row in case.get("rows", [])])]
         _, table = self.table("attn_alternative", of + "_a", alternatives).split(", ")
-        return f'{{"{case["id"]}", "{function}", {", ".join(parts)}, {len(case.get("accepted", {}))}, {len(case["wrong"])}, {table}}}'
+        return (f'{{"{case["id"]}", "{function}", {", ".join(parts)}, {len(case.get("accepted", {}))}, {len(case["wrong"])}, {table}, '
+                f'{self.calls(of, function, group, case)}, {int(begins)}}}')
 
 
 def main(folder, output):
@@ -105,7 +121,7 @@ def main(folder, output):
     for file in files:
         for group in file["groups"]:
             for case in group["cases"]:
-                cases.append(header.case(len(cases), file["function"], group, case))
+                cases.append(header.case(f"attn_c{len(cases)}", file["function"], group, case))
     rows = ",\n    ".join(cases)
     lines = [HEAD, *header.lines, f"static const attn_case attn_cases[] = {{\n    {rows}}};", f"enum {{ ATTN_CASES = {len(cases)} }};\n#endif\n"]
     Path(output).write_text("\n".join(lines))

@@ -47,6 +47,9 @@ struct Case {
     std::string id;      ///< "attention_causal/2/1": file, group and case
     std::string comment; ///< its sizes, in words
     Arrays inputs, weights;
+    /// Of several calls, how many each request has: a call goes on from the one before it, the first of a request begins anew. What
+    /// is given to one of them and what it gives is named after it, "calls.1.output"; other inputs are given to each.
+    std::vector<std::size_t> requests = {};
     std::uint64_t seed = 0;        ///< of its numbers
     bool has_formulas = false;     ///< the inputs are given by formulas of their places, as place_formula() has them
     Recording steps;               ///< all of them, or none where that would be large
@@ -69,6 +72,7 @@ struct File {
     std::string function; ///< "attention"
     std::string title, about;
     std::vector<Group> groups;
+    bool has_calls = false; ///< its cases are of several calls
 };
 
 /// Runs a function of the reference: a module of `attn run`, with its flags as parameters.

@@ -321,17 +321,18 @@ T packed_array(const Inputs& inputs, std::string_view name)
     }
 }
 
-/// How many tokens the past has: the last axis but one, in every shape that it can have.
+} // namespace
+
 std::size_t tokens_of_past(const Inputs& inputs)
 {
+    if (!has_past(inputs))
+        return 0;
     const std::size_t rank = inputs.rank("past_keys", 2, 4, "((b,) past, g d) or ((b,) g, past, d)");
-    return inputs.shape("past_keys")[rank - 2];
+    return inputs.shape("past_keys")[rank - 2]; // the last axis but one, in every shape that it can have
 }
 
-/// @param heads  of the queries
 template <Sequence T>
-std::optional<KeyValueCacheOf<T>> packed_past(const T& x, const MultiHeadWeights& weights, std::size_t heads,
-                                              const Inputs& inputs)
+PastOfTokens<T> packed_past(const T& x, const MultiHeadWeights& weights, std::size_t heads, const Inputs& inputs)
 {
     if (!has_past(inputs))
         return std::nullopt;
@@ -352,6 +353,11 @@ std::optional<KeyValueCacheOf<T>> packed_past(const T& x, const MultiHeadWeights
     return KeyValueCacheOf<T>{packed_array<T>(inputs, "past_keys"), packed_array<T>(inputs, "past_values")};
 }
 
+template PastOfTokens<Matrix> packed_past(const Matrix&, const MultiHeadWeights&, std::size_t, const Inputs&);
+template PastOfTokens<Tensor3> packed_past(const Tensor3&, const MultiHeadWeights&, std::size_t, const Inputs&);
+
+namespace {
+
 /// Heads with positions, or plain ones; of x alone, of a memory, or of one memory for keys and one for values.
 template <Sequence T>
 void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& run)
@@ -359,9 +365,8 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
     const Inputs& inputs = run.inputs;
     const Trace& trace = run.trace;
     const bool is_cross = inputs.has("memory"), has_values = inputs.has("value_memory");
-    const bool is_continued = has_past(inputs);
-    const std::size_t earlier = is_continued ? tokens_of_past(inputs) : 0;
-    if (is_continued && is_cross)
+    const std::size_t earlier = tokens_of_past(inputs);
+    if (has_past(inputs) && is_cross)
         throw Error("past_keys has no effect: all keys and values are computed from memory");
     if (has_values && !is_cross)
         throw Error("there is an array value_memory but no memory: keys come from memory, values from value_memory");
@@ -375,7 +380,7 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
     if (is_cross)
         sizes.insert({{"d_memory", features(memory)}, {"d_value", features(value_memory)}});
     const auto weights = run.load<MultiHeadWeights>(sizes, {.has_output_map = !flags.has_no_output_map});
-    const std::optional<KeyValueCacheOf<T>> past = packed_past(x, weights, flags.options.heads, inputs);
+    const PastOfTokens<T> past = packed_past(x, weights, flags.options.heads, inputs);
 
     if ((flags.norm_epsilon || flags.options.norm.adds_one) && !weights.query_norm && !weights.key_norm)
         throw Error(std::string(flags.norm_epsilon ? "--norm-epsilon" : "--norm-adds-one") +

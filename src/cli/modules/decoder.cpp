@@ -5,6 +5,7 @@
 #include "shared.hpp"
 
 #include "attn/files/weights/transformer.hpp"
+#include "attn/reference/layers/decoder_cache.hpp"
 #include "attn/reference/models/transformer.hpp"
 
 #include <memory>
@@ -69,6 +70,15 @@ std::vector<ModuleInput> decoder_inputs()
             lengths_input("memory_lengths")};
 }
 
+/// Of a layer, which can go on after earlier tokens.
+std::vector<ModuleInput> layer_inputs()
+{
+    std::vector<ModuleInput> inputs = decoder_inputs();
+    inputs.push_back({"past_keys", "(b,) past, h_d_k", "of self-attention, of tokens before those of x"});
+    inputs.push_back({"past_values", "(b,) past, h_d_v", "of earlier tokens"});
+    return inputs;
+}
+
 template <Sequence T>
 void translate(const StackFlags& flags, const T& source, const ModuleRun& run)
 {
@@ -96,17 +106,27 @@ Module decoder_layer_module()
     const auto flags = std::make_shared<StackFlags>();
     const auto exactly = with_tokens("x", [flags]<Sequence T>(const T& x, const ModuleRun& run) {
         const T memory = run.input<T>("memory");
-        const MaskAndBias mask = own_mask(x, flags->causal, run, flags->options.attention.heads);
-        const MaskAndBias to_memory = memory_mask(x, memory, run, flags->options.attention.heads);
+        const std::size_t heads = flags->options.attention.heads;
+        const MaskAndBias mask = own_mask(x, flags->causal, run, heads, tokens_of_past(run.inputs));
+        const MaskAndBias to_memory = memory_mask(x, memory, run, heads);
         const auto weights = run.load<DecoderLayerWeights>(d_model(x));
-        decoder_layer(x, memory, weights, masked_decoder(flags->options, mask, to_memory), run.trace);
+        const PastOfTokens<T> past = packed_past(x, weights.self_attention, heads, run.inputs);
+        const DecoderOptions options = masked_decoder(flags->options, mask, to_memory);
+        if (past)
+            cached_decoder_layer(x, memory, past, weights, options, run.trace);
+        else
+            decoder_layer(x, memory, weights, options, run.trace);
     });
     return {.name = "decoder-layer",
             .summary = "nn.TransformerDecoderLayer",
-            .inputs = decoder_inputs(),
+            .inputs = layer_inputs(),
             .flags = flags->of_layer(" of the target") +
                      std::vector<Flag>{fast_flag(flags->is_fast, "fast::decoder_layer()")},
             .run = [flags, exactly](const ModuleRun& run) {
+                if (flags->is_fast && tokens_of_past(run.inputs) > 0)
+                    throw Error(
+                        "--fast computes a decoder layer without a past: leave out past_keys and past_values, or "
+                        "--fast");
                 flags->is_fast ? decode_layer_fast(masked_decoder(flags->options, {}, {}), flags->causal, run)
                                : exactly(run);
             }};

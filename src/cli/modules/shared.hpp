@@ -2,6 +2,7 @@
 
 #include "module.hpp"
 
+#include "attn/reference/layers/cache.hpp"
 #include "attn/reference/models/transformer.hpp"
 
 namespace attn::cli {
@@ -84,12 +85,25 @@ TransformerOptions masked_transformer(const EncoderOptions& flags, const MaskAnd
 
 /// The same of the tokens of a layer or a stack, which attend to themselves, and the numbers that the input's mask adds.
 /// @param heads  of the tokens, where each head can have a mask of its own
+/// @param past   how many tokens were there before them
 template <Sequence T>
-MaskAndBias own_mask(const T& x, std::optional<Causal> causal, const ModuleRun& run, std::size_t heads)
+MaskAndBias own_mask(const T& x, std::optional<Causal> causal, const ModuleRun& run, std::size_t heads,
+                     std::size_t past = 0)
 {
-    const PairAxes axes = pair_axes(x, x, heads);
-    return {joined_mask(axes, causal, run), run.inputs.bias("mask", axes)};
+    PairAxes axes = pair_axes(x, x, heads);
+    axes.keys += past;
+    return {joined_mask(axes, causal, run, {}, past), run.inputs.bias("mask", axes)};
 }
+
+/// How many tokens the input's past_keys have; 0 where there is no past.
+/// @throws Error where one of past_keys and past_values is given without the other
+std::size_t tokens_of_past(const Inputs& inputs);
+
+/// The input's past_keys and past_values, heads side by side; nothing where there are none.
+/// @param heads  of the queries
+/// @throws Error as tokens_of_past(), and where they do not fit the weights
+template <Sequence T>
+PastOfTokens<T> packed_past(const T& x, const MultiHeadWeights& weights, std::size_t heads, const Inputs& inputs);
 
 /// @throws Error where there are lengths, of a single sequence
 void expect_no_lengths(const ModuleRun& run);

@@ -32,12 +32,7 @@ T decoder_layer(const T& tokens, const T& given_memory, const DecoderLayerWeight
             return multi_head_attention(y, weights.self_attention, options.attention, self_attn).output;
         },
         [&](const auto& y, const Trace& cross_attn) {
-            const Term queries = cross_attn.input("x[(b,) n, d_model]", y);
-            const Term others = cross_attn.input("memory[(b,) m, d_memory]", memory);
-            name_memory_mask(options, cross_attn);
-            return multi_head_attention(Sources(queries, others), weights.cross_attention, cross_options(options),
-                                        cross_attn)
-                .output;
+            return attend_to_memory(y, memory, weights, options, cross_attn);
         }));
 }
 

@@ -33,6 +33,18 @@ inline void name_memory_mask(const DecoderOptions& options, const Trace& cross_a
         cross_attn.alias("bias", "memory_bias");
 }
 
+/// Cross-attention of a block's tokens to a memory.
+template <Sequence T>
+Term<T> attend_to_memory(const Term<T>& y, const Term<T>& memory, const DecoderLayerWeights& weights,
+                         const DecoderOptions& options, const Trace& cross_attn)
+{
+    const Term queries = cross_attn.input("x[(b,) n, d_model]", y);
+    const Term others = cross_attn.input("memory[(b,) m, d_memory]", memory);
+    name_memory_mask(options, cross_attn);
+    return multi_head_attention(Sources(queries, others), weights.cross_attention, cross_options(options), cross_attn)
+        .output;
+}
+
 /// @param attend  self-attention: from (tokens, scope) to the self-attention's output
 /// @param cross   cross-attention: from (tokens, scope) to the cross-attention's output
 template <Sequence T, class Attend, class Cross>

@@ -42,6 +42,41 @@ void expect_fit(const DecoderCache& cache, const DecoderWeights& weights, const 
 
 } // namespace
 
+template <Sequence T>
+CachedDecoderLayerOf<T> cached_decoder_layer(const T& tokens, const T& given_memory, const PastOfTokens<Value<T>>& past,
+                                             const DecoderLayerWeights& weights, const DecoderOptions& given,
+                                             const Trace& caller)
+{
+    expect_same_batch("cached_decoder_layer", "x", tokens, "memory", given_memory);
+    const Trace trace = caller.module("cached_decoder_layer", [&] { return describe_layer(given); });
+    const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
+    const Term memory = trace.shared_input("memory[(b,) m, d_memory]", Term(given_memory));
+    const std::size_t n = x.shape(token_axis<T>), earlier = past ? past->keys.shape(token_axis<T>) : 0;
+    DecoderOptions options = given;
+    options.attention.mask = join_masks(
+        n, earlier + n, {.given = given.attention.mask, .causal = given.attention.causal, .past = earlier}, trace);
+    options.attention.bias = share("bias[(b,) n, m]", given.attention.bias, trace);
+    options.attention.causal.reset();
+    options.memory_mask = share("memory_mask[(b,) n, m]", given.memory_mask, trace);
+    options.memory_bias = share("memory_bias[(b,) n, m]", given.memory_bias, trace);
+
+    std::optional<KeyValueCacheOf<Value<T>>> cache;
+    Term output = decoder_blocks(
+        "cached_decoder_layer", x, weights, options, trace,
+        [&](const auto& y, const Trace& self_attn) {
+            auto attended = cached_self_attention(y, past, weights.self_attention, options.attention, self_attn);
+            cache = std::move(attended.cache);
+            return attended.output;
+        },
+        [&](const auto& y, const Trace& cross_attn) {
+            return attend_to_memory(y, memory, weights, options, cross_attn);
+        });
+    return {T(std::move(output)), std::move(*cache)};
+}
+
+template decltype(cached_decoder_layer<Matrix>) cached_decoder_layer<Matrix>;
+template decltype(cached_decoder_layer<Tensor3>) cached_decoder_layer<Tensor3>;
+
 DecoderCache start_decoder_cache(const Matrix& given_memory, const DecoderWeights& weights, const Trace& caller)
 {
     const Trace trace = caller.module("start_decoder_cache");

@@ -136,6 +136,40 @@ TEST_CASE("tracing a step changes no bit, and every formula gives what was compu
     }
 }
 
+TEST_CASE(
+    "a decoder layer that goes on from a cache gives the rows that it gives for all tokens, of a sequence and a batch",
+    "[layers][decoder][cache]")
+{
+    Numbers numbers(7);
+    const DecoderLayerWeights weights = random_decoder_layer(numbers);
+    const Tensor3 x = numbers.tensor3(2, 5, 6), memory = numbers.tensor3(2, 4, 6);
+    for (const NormPlacement placement : {NormPlacement::post, NormPlacement::pre})
+        for (const HeadPositions positions : {HeadPositions::none, HeadPositions::rotary}) {
+            const DecoderOptions options{
+                .attention = {.heads = 2, .causal = Causal::bottom_right, .positions = positions},
+                .placement = placement};
+            const Tensor3 whole = decoder_layer(x, memory, weights, options);
+            PastOfTokens<Tensor3> past;
+            for (const auto& [begin, end] : {std::pair(0, 2), {2, 3}, {3, 5}}) {
+                const Tensor3 tokens = xt::view(x, xt::all(), xt::range(begin, end), xt::all());
+                const Tensor3 expected = xt::view(whole, xt::all(), xt::range(begin, end), xt::all());
+                Tensor3 output;
+                const Recorder recorder = recorded([&](const Trace& trace) {
+                    auto found = cached_decoder_layer(tokens, memory, past, weights, options, trace);
+                    output = found.output;
+                    past = std::move(found.cache);
+                });
+                CAPTURE(begin, end);
+                CHECK(close(output, expected));
+                CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+            }
+            CHECK(shape_of(past->keys) == Shape{2, 5, 6});
+        }
+    const Matrix one = numbers.matrix(1, 6), others = numbers.matrix(4, 6);
+    const KeyValueCache narrow{numbers.matrix(3, 4), numbers.matrix(3, 4)};
+    CHECK_THROWS_AS(cached_decoder_layer(one, others, narrow, weights, {.attention = {.heads = 2}}), ShapeError);
+}
+
 TEST_CASE("the multiplications of a decoder are those of its trace, with a cache and without",
           "[layers][decoder][cache][cost]")
 {

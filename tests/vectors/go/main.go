@@ -1,4 +1,4 @@
-// Attention of one sequence, by loops, with a mistake where the variable MISTAKE names one.
+// Attention of one sequence, at once and in several calls where there is a variable CALLS, by loops, with a mistake where the variable MISTAKE names one.
 package main
 
 import (
@@ -193,8 +193,93 @@ func attention(function string, parameters vectors.Object, inputs, _ map[string]
 	return map[string]vectors.Array{"output": output}
 }
 
+type cache struct {
+	keys, values [][]float64
+	calls        int
+}
+
+var last *cache // the state of the last call
+
+func rowsOf(array vectors.Array) (rows [][]float64) {
+	width := int(array.Shape[1])
+	for i := 0; i < len(array.Values); i += width {
+		rows = append(rows, array.Values[i:i+width])
+	}
+	return
+}
+
+func joined(a, b [][]float64) [][]float64 { return append(append([][]float64{}, a...), b...) }
+
+func attentionCalls(function string, parameters vectors.Object, inputs, _ map[string]vectors.Array, state any) (map[string]vectors.Array, any) {
+	if function != "attention_calls" {
+		return nil, nil
+	}
+	before, _ := state.(*cache)
+	if before == nil {
+		before = &cache{}
+		if has("last_request") && last != nil {
+			before = &cache{last.keys, last.values, 0}
+		}
+	}
+	queries, keys, values := rowsOf(inputs["queries"]), rowsOf(inputs["keys"]), rowsOf(inputs["values"])
+	allKeys, allValues := joined(before.keys, keys), joined(before.values, values)
+	n, m, isLater := len(queries), len(allKeys), before.calls > 0
+	past, window := m-n, number(parameters, "left_window", math.Inf(1))
+	left := window + one(isLater)*(one(has("window_one_long"))-one(has("window_one_short")))
+	can := func(i, j int) bool {
+		isEarly, isNear := j <= i+past, float64(j) >= float64(i+past)-left
+		if has("mask_skipped_with_cache") || has("chunk_unmasked") && isLater {
+			isEarly = true
+		}
+		if has("mask_at_first_key") || has("chunk_masked_top_left") && n > 1 {
+			isEarly = isEarly && j <= i
+		}
+		if has("cache_ignored") || has("chunk_sees_itself_alone") && n > 1 {
+			isEarly = isEarly && j >= past
+		}
+		if has("ring_written_first") && j < past {
+			isNear = isNear && float64(j) > float64(m)-window-2
+		}
+		return isEarly && (isNear || float64(j) < number(parameters, "kept", 0))
+	}
+	output := vectors.Array{Shape: []float64{float64(n), inputs["values"].Shape[1]}}
+	for i, query := range queries {
+		scores := make([]float64, m)
+		for j, key := range allKeys {
+			for k := range key {
+				scores[j] += query[k] * key[k] / math.Sqrt(float64(len(key)))
+			}
+			if !can(i, j) {
+				scores[j] = math.Inf(-1)
+			}
+		}
+		weights := softmax(scores, nil)
+		for k := range values[0] {
+			sum := 0.0
+			for j, weight := range weights {
+				sum += weight * allValues[j][k]
+			}
+			output.Values = append(output.Values, sum)
+		}
+	}
+	if has("cache_overwritten") {
+		allKeys, allValues = keys, values
+	}
+	if has("token_stored_twice") && !isLater {
+		allKeys, allValues = joined(allKeys, keys[n-1:]), joined(allValues, values[n-1:])
+	}
+	last = &cache{allKeys, allValues, before.calls + 1}
+	return map[string]vectors.Array{"output": output}, last
+}
+
 func main() {
-	if !vectors.Check(os.Args[1], "float64", attention) {
+	isRight := false
+	if os.Getenv("CALLS") != "" {
+		isRight = vectors.CheckCalls(os.Args[1], "float64", attentionCalls)
+	} else {
+		isRight = vectors.Check(os.Args[1], "float64", attention)
+	}
+	if !isRight {
 		os.Exit(1)
 	}
 }

@@ -16,6 +16,9 @@ type Object = map[string]any
 type Array struct{ Shape, Values []float64 } // row-major; booleans are 0 and 1
 type Mine func(function string, parameters Object, inputs, weights map[string]Array) map[string]Array
 
+// MineCalls does it for one of several calls, with the state that it returned at the call before; nil at the first of a request.
+type MineCalls func(function string, parameters Object, inputs, weights map[string]Array, state any) (map[string]Array, any)
+
 func numbers(list any) (values []float64) { // also of "NaN", "Infinity" and "-Infinity"
 	for _, one := range list.([]any) {
 		value, _ := strconv.ParseFloat(fmt.Sprint(one), 64)
@@ -75,13 +78,57 @@ func sizeOf(array any) (size int, isWhole bool) { // of an array that has all it
 	return int(product), isWhole && isCount(entry["multiplier"]) && isCount(entry["offset"])
 }
 
+func callOf(name string) (call int, isOne bool) { // 2 of calls.2.output; -1 where it is of no call
+	if !strings.HasPrefix(name, "calls.") {
+		return -1, true
+	}
+	number, after, _ := strings.Cut(strings.TrimPrefix(name, "calls."), ".")
+	call, err := strconv.Atoi(number)
+	return call, err == nil && strconv.Itoa(call) == number && call >= 0 && after != ""
+}
+
+func requestsOf(one Object) (requests []int, count int, are bool) { // how many calls each has, and all together
+	value, has := one["requests"]
+	if !has {
+		return nil, 0, true
+	}
+	list, are := value.([]any)
+	are = are && len(list) > 0
+	for _, each := range list {
+		if are = are && isCount(each) && each.(float64) > 0; !are {
+			return nil, 0, false
+		}
+		requests, count = append(requests, int(each.(float64))), count+int(each.(float64))
+		are = count <= 1000
+	}
+	return requests, count, are
+}
+
+func hasCalls(one Object) bool { // each has inputs and outputs, and there is no other
+	requests, count, are := requestsOf(one)
+	_, hasRows := one["rows"]
+	are = are && (requests == nil || !hasRows)
+	for _, part := range []string{"inputs", "outputs"} {
+		calls := map[int]bool{}
+		for name := range one[part].(Object) {
+			call, isOne := callOf(name)
+			are = are && isOne && call < count && (call >= 0 || count == 0 || part == "inputs")
+			if call >= 0 {
+				calls[call] = true
+			}
+		}
+		are = are && len(calls) == count
+	}
+	return are
+}
+
 func isCase(one Object) bool { // one that a program of zeros can't pass
 	inputs, _ := one["inputs"].(Object)
 	outputs, _ := one["outputs"].(Object)
 	weights, _ := one["weights"].(Object)
 	id, isNamed := one["id"].(string)
 	rows, hasRows := one["rows"].([]any)
-	isWhole := isNamed && id != "" && len(inputs) > 0 && len(outputs) > 0
+	isWhole := isNamed && id != "" && len(inputs) > 0 && len(outputs) > 0 && hasCalls(one)
 	for _, part := range []Object{inputs, weights, outputs} {
 		for _, entry := range part {
 			_, has := sizeOf(entry)
@@ -229,11 +276,92 @@ func failure(one Object, found map[string]Array, kind string) string { // "" whe
 	if names := named(one, mine, "wrong", kind); len(names) > 0 {
 		return "your numbers are those of " + strings.Join(names, " or ")
 	}
-	return "no mistake that this case has gives these numbers"
+	return furthest(one, mine, kind) + "; no mistake that this case has gives these numbers"
+}
+
+func furthest(one Object, mine map[string]Array, kind string) (text string) { // where the results are furthest out, in tolerances
+	most := -1.0
+	for name, right := range one["outputs"].(Object) {
+		entry := right.(Object)
+		shape, values, tolerance := numbers(entry["shape"]), numbers(entry["values"]), entry["tolerance"].(Object)[kind].(float64)
+		for place, expected := range values {
+			found, off := mine[name].Values[place], 0.0
+			if found != expected {
+				off = math.Abs(found-expected) / tolerance
+			}
+			if math.IsNaN(off) {
+				off = math.Inf(1)
+			}
+			if off <= most {
+				continue
+			}
+			index, rest := make([]int, len(shape)), place
+			for axis := len(shape) - 1; axis >= 0; axis-- {
+				index[axis], rest = rest%int(shape[axis]), rest/int(shape[axis])
+			}
+			if one["rows"] != nil {
+				index[0] = int(numbers(one["rows"])[index[0]])
+			}
+			shown := strings.ReplaceAll(fmt.Sprint(index), " ", ", ")
+			most, text = off, fmt.Sprintf("%s%s is %.9g, expected %.9g", name, shown, found, expected)
+		}
+	}
+	return
+}
+
+// What a call is given: its own inputs, and those of all calls.
+func inputsOf(one Object, scope string) map[string]Array {
+	given := map[string]Array{}
+	for name, array := range arrays(one["inputs"]) {
+		if strings.HasPrefix(name, scope) {
+			given[strings.TrimPrefix(name, scope)] = array
+		} else if call, _ := callOf(name); call < 0 {
+			if _, has := given[name]; !has {
+				given[name] = array
+			}
+		}
+	}
+	return given
+}
+
+// The outputs of all calls; nil where it does not compute such cases.
+func (mine MineCalls) results(function string, parameters, one Object) map[string]Array {
+	found, call := map[string]Array{}, 0
+	requests, _, _ := requestsOf(one)
+	for _, calls := range requests {
+		var state any
+		for end := call + calls; call < end; call++ {
+			scope := fmt.Sprintf("calls.%d.", call)
+			outputs, next := mine(function, parameters, inputsOf(one, scope), arrays(one["weights"]), state)
+			if outputs == nil {
+				return nil
+			}
+			for name, array := range outputs {
+				found[scope+name] = array
+			}
+			state = next
+		}
+	}
+	if call == 0 {
+		return nil
+	}
+	return found
 }
 
 // Check prints a line for each case that fails, and returns true where none does, some were checked, and no file is damaged.
 func Check(folder, kind string, mine Mine) bool {
+	return checkEach(folder, kind, func(function string, parameters, one Object) map[string]Array {
+		if _, hasCalls := one["requests"]; hasCalls {
+			return nil
+		}
+		return mine(function, parameters, arrays(one["inputs"]), arrays(one["weights"]))
+	})
+}
+
+// CheckCalls does the same with the cases of several calls.
+func CheckCalls(folder, kind string, mine MineCalls) bool { return checkEach(folder, kind, mine.results) }
+
+func checkEach(folder, kind string, ask func(function string, parameters, one Object) map[string]Array) bool {
 	failed, count := 0, 0
 	paths, _ := filepath.Glob(filepath.Join(folder, "*.json"))
 	for _, path := range paths {
@@ -245,7 +373,7 @@ func Check(folder, kind string, mine Mine) bool {
 		for _, group := range file["groups"].([]any) {
 			for _, each := range group.(Object)["cases"].([]any) {
 				one := each.(Object)
-				found := mine(file["function"].(string), group.(Object)["parameters"].(Object), arrays(one["inputs"]), arrays(one["weights"]))
+				found := ask(file["function"].(string), group.(Object)["parameters"].(Object), one)
 				if found == nil {
 					continue
 				}

@@ -5,6 +5,29 @@
 
 namespace attn {
 
+/// The results of cached_decoder_layer().
+template <Sequence T>
+struct CachedDecoderLayerOf {
+    T output;                        ///< ((b,) n, d_model), of the new tokens
+    KeyValueCacheOf<Value<T>> cache; ///< of self-attention: of all tokens, the new ones among them
+};
+
+/// One decoder layer on tokens that follow those in a cache: with a causal mask, the rows that decoder_layer() gives for them.
+///
+/// @param x        ((b,) n, d_model): the new tokens
+/// @param memory   ((b,) m, d_memory): the encoder's output, whose keys and values are computed in each call
+/// @param past     keys and values of self-attention, of the tokens before them; none at the beginning
+/// @param weights  as of decoder_layer()
+/// @param options  as of decoder_layer(); mask and bias of self-attention have a column for each earlier token, too
+/// @param trace    the steps of decoder_layer(), but in self_attn those of cached_self_attention()
+/// @throws ShapeError where x, memory, past, weights and masks disagree
+/// @see Vaswani et al. 2017, section 3.1; Shazeer 2019, section 2.4.1
+template <Sequence T>
+CachedDecoderLayerOf<T> cached_decoder_layer(const T& x, const T& memory, const PastOfTokens<Value<T>>& past,
+                                             const DecoderLayerWeights& weights, const DecoderOptions& options = {},
+                                             const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(cached_decoder_layer);
+
 /// The keys and values of one decoder layer that later tokens use again.
 struct DecoderLayerCache {
     std::optional<KeyValueCache> tokens = {}; ///< of self-attention: a row per token so far; none before the first

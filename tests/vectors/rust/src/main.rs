@@ -1,5 +1,6 @@
-//! Attention of one sequence, by loops, with a mistake where the variable MISTAKE names one.
+//! Attention of one sequence, at once and in several calls where there is a variable CALLS, by loops, with a mistake where the variable MISTAKE names one.
 use serde_json::Value;
+use std::cell::RefCell;
 use vectors::{Array, Arrays};
 
 type Rows = Vec<Vec<f64>>;
@@ -97,7 +98,72 @@ fn attention(function: &str, parameters: &Value, inputs: &Arrays, _weights: &Arr
     Some(Arrays::from([("output".to_string(), Array { shape, values })]))
 }
 
+#[derive(Clone)]
+struct Cache {
+    keys: Rows,
+    values: Rows,
+    calls: usize,
+}
+
+fn rows(array: &Array) -> Rows {
+    array.values.chunks(array.shape[1]).map(|row| row.to_vec()).collect()
+}
+
+/// last: the state of the last call
+fn attention_calls(last: &RefCell<Option<Cache>>, function: &str, parameters: &Value, inputs: &Arrays, state: Option<Cache>) -> Option<(Arrays, Cache)> {
+    if function != "attention_calls" {
+        return None;
+    }
+    let left_over = last.borrow().clone().filter(|_| has("last_request")).map(|cache| Cache { calls: 0, ..cache });
+    let before = state.or(left_over).unwrap_or(Cache { keys: vec![], values: vec![], calls: 0 });
+    let (queries, keys, values) = (rows(&inputs["queries"]), rows(&inputs["keys"]), rows(&inputs["values"]));
+    let (mut all_keys, mut all_values) = ([before.keys, keys.clone()].concat(), [before.values, values.clone()].concat());
+    let (n, m, is_later) = (queries.len(), all_keys.len(), before.calls > 0);
+    let (past, window) = (m - n, parameters["left_window"].as_f64().unwrap_or(f64::INFINITY));
+    let wider = if !is_later { 0.0 } else if has("window_one_long") { 1.0 } else if has("window_one_short") { -1.0 } else { 0.0 };
+    let can = |i: usize, j: usize| {
+        let (mut is_early, mut is_near) = (j <= i + past, j as f64 >= (i + past) as f64 - window - wider);
+        if has("mask_skipped_with_cache") || (has("chunk_unmasked") && is_later) {
+            is_early = true;
+        }
+        if has("mask_at_first_key") || (has("chunk_masked_top_left") && n > 1) {
+            is_early &= j <= i;
+        }
+        if has("cache_ignored") || (has("chunk_sees_itself_alone") && n > 1) {
+            is_early &= j >= past;
+        }
+        if has("ring_written_first") && j < past {
+            is_near &= j as f64 > m as f64 - window - 2.0;
+        }
+        is_early && (is_near || (j as f64) < parameters["kept"].as_f64().unwrap_or(0.0))
+    };
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    let mut output = vec![];
+    for (i, query) in queries.iter().enumerate() {
+        let score = |(j, key): (usize, &Vec<f64>)| if can(i, j) { dot(query, key) / (key.len() as f64).sqrt() } else { f64::NEG_INFINITY };
+        let weights = softmax(&all_keys.iter().enumerate().map(score).collect::<Vec<_>>(), None);
+        output.extend(transpose(&all_values).iter().map(|column| dot(&weights, column)));
+    }
+    if has("cache_overwritten") {
+        (all_keys, all_values) = (keys.clone(), values.clone());
+    }
+    if has("token_stored_twice") && !is_later {
+        all_keys.push(keys[n - 1].clone());
+        all_values.push(values[n - 1].clone());
+    }
+    let cache = Cache { keys: all_keys, values: all_values, calls: before.calls + 1 };
+    *last.borrow_mut() = Some(cache.clone());
+    let result = Array { shape: vec![n, values[0].len()], values: output };
+    Some((Arrays::from([("output".to_string(), result)]), cache))
+}
+
 fn main() {
     let folder = std::env::args().nth(1).expect("a folder of vectors");
-    std::process::exit(if vectors::check(&folder, "float64", attention) { 0 } else { 1 });
+    let last = RefCell::new(None);
+    let is_right = if std::env::var("CALLS").is_ok() {
+        vectors::check_calls(&folder, "float64", |function, parameters, inputs, _, state| attention_calls(&last, function, parameters, inputs, state))
+    } else {
+        vectors::check(&folder, "float64", attention)
+    };
+    std::process::exit(if is_right { 0 } else { 1 });
 }

@@ -1,6 +1,7 @@
 //! Checks a function by vectors/cases: vectors::check("cases", "float32", mine) prints a line for each case that fails.
+//! vectors::check_calls("cases", "float32", mine) does the same with the cases of several calls.
 use serde_json::Value;
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::{BTreeMap, BTreeSet}, fs, path::Path};
 pub struct Array { pub shape: Vec<usize>, pub values: Vec<f64> } // booleans are 0 and 1
 pub type Arrays = BTreeMap<String, Array>;
 fn numbers(list: &Value) -> Vec<f64> { // also of "NaN", "Infinity" and "-Infinity"
@@ -28,9 +29,31 @@ fn size_of(entry: &Value) -> Option<usize> { // of an array that is whole
     is_whole.then_some(size)
 }
 fn expect(holds: bool) -> Option<()> { holds.then_some(()) }
+fn call_of(name: &str) -> Option<Option<usize>> { // 2 of calls.2.output; some none where it is of no call; none where it names none
+    let Some(rest) = name.strip_prefix("calls.") else { return Some(None) };
+    let (number, name) = rest.split_once('.')?;
+    let call: usize = number.parse().ok()?;
+    (call.to_string() == number && !name.is_empty()).then_some(Some(call))
+}
+fn requests(one: &Value) -> Option<Vec<usize>> { // how many calls each has
+    let Some(list) = one.get("requests") else { return Some(vec![]) };
+    let counts: Vec<u64> = list.as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?;
+    expect(!counts.is_empty() && counts.iter().all(|&calls| calls > 0 && calls <= 1000) && counts.iter().sum::<u64>() <= 1000)?;
+    Some(counts.iter().map(|&calls| calls as usize).collect())
+}
+fn expect_calls(one: &Value) -> Option<()> { // each has inputs and outputs, and there is no other
+    let count = requests(one)?.iter().sum::<usize>();
+    expect(count == 0 || one.get("rows").is_none())?;
+    for part in ["inputs", "outputs"] {
+        let calls: BTreeSet<Option<usize>> = one[part].as_object()?.keys().map(|name| call_of(name)).collect::<Option<_>>()?;
+        expect(calls.iter().flatten().copied().eq(0..count) && (count == 0 || part == "inputs" || !calls.contains(&None)))?;
+    }
+    Some(())
+}
 fn expect_case(one: &Value) -> Option<()> { // one that a program of zeros can't pass
     let (inputs, outputs) = (one["inputs"].as_object()?, one["outputs"].as_object()?);
     expect(one["id"].is_string() && !inputs.is_empty() && !outputs.is_empty())?;
+    expect_calls(one)?;
     for entry in inputs.values().chain(one["weights"].as_object().into_iter().flat_map(|all| all.values())) { size_of(entry)?; }
     for right in outputs.values() {
         size_of(right)?;
@@ -93,12 +116,55 @@ fn failure(one: &Value, found: &Arrays, kind: &str) -> Option<String> { // nothi
     }
     if is_of(one, &mine, &Value::Null, kind) || !named(one, &mine, "accepted", kind).is_empty() { return None; }
     let names = named(one, &mine, "wrong", kind).join(" or ");
-    let why = if names.is_empty() { "no mistake that this case has gives these numbers" } else { "your numbers are those of " };
-    Some(format!("{why}{names}"))
+    if !names.is_empty() { return Some(format!("your numbers are those of {names}")); }
+    Some(format!("{}; no mistake that this case has gives these numbers", furthest(one, &mine, kind)))
+}
+fn furthest(one: &Value, mine: &Results, kind: &str) -> String { // where the results are furthest out, in tolerances
+    let (mut most, mut text) = (-1.0, String::new());
+    for (name, right) in one["outputs"].as_object().unwrap() {
+        let (shape, tolerance) = (numbers(&right["shape"]), right["tolerance"][kind].as_f64().unwrap());
+        for (place, (&found, &expected)) in mine[name].iter().zip(&numbers(&right["values"])).enumerate() {
+            let distance = (found - expected).abs() / tolerance;
+            let off = if found == expected { 0.0 } else if distance.is_nan() { f64::INFINITY } else { distance };
+            if off <= most { continue; }
+            let below = |axis: usize| shape[axis + 1..].iter().product::<f64>() as usize;
+            let mut index: Vec<usize> = (0..shape.len()).map(|axis| place / below(axis) % shape[axis] as usize).collect();
+            if let Some(rows) = one.get("rows") { index[0] = numbers(rows)[index[0]] as usize; }
+            (most, text) = (off, format!("{name}{index:?} is {found}, expected {expected}"));
+        }
+    }
+    text
 }
 /// mine(function, parameters, inputs, weights) returns the outputs by name, or None where it does not compute such cases. False where
 /// one is wrong, where none was checked, and where a file is damaged, which is said on standard error.
 pub fn check(folder: &str, kind: &str, mine: impl Fn(&str, &Value, &Arrays, &Arrays) -> Option<Arrays>) -> bool {
+    check_each(folder, kind, |function, parameters, one| {
+        if one.get("requests").is_some() { return None; }
+        mine(function, parameters, &arrays(&one["inputs"]), &arrays(&one["weights"]))
+    })
+}
+/// The same for cases of several calls. mine is also given the state that it returned at the call before; None at the first of a request.
+pub fn check_calls<S>(folder: &str, kind: &str, mine: impl Fn(&str, &Value, &Arrays, &Arrays, Option<S>) -> Option<(Arrays, S)>) -> bool {
+    check_each(folder, kind, |function, parameters, one| {
+        let (mut results, mut call, weights) = (Arrays::new(), 0, arrays(&one["weights"]));
+        one.get("requests")?;
+        for calls in requests(one)? {
+            let mut state = None;
+            for _ in 0..calls {
+                let scope = format!("calls.{call}.");
+                let mut inputs = arrays(&one["inputs"]);
+                let own: Vec<String> = inputs.keys().filter_map(|name| name.strip_prefix(&scope)).map(String::from).collect();
+                for name in own { let array = inputs.remove(&format!("{scope}{name}"))?; inputs.insert(name, array); }
+                inputs.retain(|name, _| !name.starts_with("calls."));
+                let (found, next) = mine(function, parameters, &inputs, &weights, state)?;
+                results.extend(found.into_iter().map(|(name, array)| (format!("{scope}{name}"), array)));
+                (state, call) = (Some(next), call + 1);
+            }
+        }
+        Some(results)
+    })
+}
+fn check_each(folder: &str, kind: &str, ask: impl Fn(&str, &Value, &Value) -> Option<Arrays>) -> bool {
     assert!(KINDS.contains(&kind), "{kind} is none of {KINDS:?}");
     let (mut failed, mut count) = (0, 0);
     let mut paths: Vec<_> = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder}: {error}")).map(|entry| entry.unwrap().path()).collect();
@@ -114,8 +180,7 @@ pub fn check(folder: &str, kind: &str, mine: impl Fn(&str, &Value, &Arrays, &Arr
         };
         let groups = file["groups"].as_array().unwrap().iter();
         for (of, one) in groups.flat_map(|of| of["cases"].as_array().unwrap().iter().map(move |one| (&of["parameters"], one))) {
-            let answer = mine(file["function"].as_str().unwrap(), of, &arrays(&one["inputs"]), &arrays(&one["weights"]));
-            let Some(found) = answer else { continue };
+            let Some(found) = ask(file["function"].as_str().unwrap(), of, one) else { continue };
             count += 1;
             if let Some(why) = failure(one, &found, kind) {
                 failed += 1;
