@@ -35,6 +35,7 @@ VARIABLES = {
     ORANGE: "--attn-orange", GREEN: "--attn-green", RED: "--attn-red", PURPLE: "--attn-purple",
     STRONG_INK: "--attn-strong-ink",
 }  # fmt: skip
+LEAST = 1.25 * 0.64  # on a phone a picture shrinks so far, in pixels per point; then it scrolls, since its words can't be read
 CYCLE = [BLUE, ORANGE, GREEN, PURPLE, RED]
 
 plt.rcParams.update({
@@ -216,7 +217,7 @@ def page_svg(text, name, run=None):
     svg = re.sub(r"font: (\d[\d.]*)px 'sans-serif'", r"font: \1px var(--font-family, sans-serif)", svg)
     width = float(re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+)', svg)[1])
     svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', rf'\1 style="width: {width * 1.25:.0f}px"', svg, count=1)
+    svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', rf'\1 style="width: {width * 1.25:.0f}px; min-width: {width * LEAST:.0f}px"', svg, count=1)
     return compact(re.sub(r"\n\s*", "\n", svg).strip(), name)
 
 
@@ -315,7 +316,7 @@ def svg_file(svg):
             break
     size = re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"', svg)
     if size and "style=" in svg[: size.end()]:
-        svg = re.sub(r'style="width: \d+px"', f'width="{float(size[1]) * 1.25:.0f}" height="{float(size[2]) * 1.25:.0f}"', svg, count=1)
+        svg = re.sub(r'style="width: \d+px[^"]*"', f'width="{float(size[1]) * 1.25:.0f}" height="{float(size[2]) * 1.25:.0f}"', svg, count=1)
     style = f"svg{{{declared(light)}--attn-graph-ink:var(--attn-ink)}}@media(prefers-color-scheme:dark){{svg{{{declared(dark)}}}}}"
     style += "".join(f".{name}{{{text.replace(': ', ':').replace('; ', ';')}}}" for text, name in classes.items())
     paper = f'<style>{style}</style><rect width="100%" height="100%" fill="var(--attn-paper)"/>'

@@ -360,9 +360,8 @@ private:
         if (is_bracketed(target, '('))
             target = target.substr(1, target.size() - 2);
         const Strings names = split(target);
-        for (const std::string& name : names)
-            if (!is_name(name))
-                throw Error("expected a name after for, found " + name);
+        if (names.empty() || !std::ranges::all_of(names, is_name))
+            throw Error("expected a name after for" + (target.empty() ? "" : ", found " + target));
         for (std::vector<Array>& values : rounds(trimmed(head.substr(in->first + 2)))) {
             if (names.size() > 1 && values.size() == 1)
                 values = entries_of(values[0]);

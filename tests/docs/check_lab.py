@@ -594,7 +594,36 @@ def check_caches(stage):
     stage.reader.expect("4 heads of keys and values take 0.125" in stage.text(), "four of 32 heads keep no eighth")
 
 
-STAGES = {"plane": None, "story": None, "saturation": check_saturation, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "norm": check_norm, "backwards": check_backwards, "translation": check_translation, "beams": check_beams,
+def check_sources(stage):
+    cells = lambda step: stage.run("return [...stage.querySelectorAll(`[data-step='${arguments[0]}'] .cell`)].map(cell => Number(cell.textContent))", step)
+    weights = lambda: [float(text.split(" ")[1]) for text in stage.texts(".taken > .cell")]
+    expect_same(stage, "self.weights", table_of(stage.reader, "self.weights")[3], weights())
+    stage.press("the question")
+    expect_same(stage, "cross.weights", table_of(stage.reader, "cross.weights")[3], weights())
+    expect_same(stage, "cross.context", table_of(stage.reader, "cross.context")[3], cells("context"))
+    stage.reader.expect("(5, 3)" in stage.text(), f"five queries and three keys: {stage.text()}")
+    before, in_order = cells("context"), weights()
+    stage.press("the question, reversed")
+    stage.reader.expect(cells("context") == before and weights() == in_order[::-1] and "is the same" in stage.text(), f"reversed: {weights()}, {stage.text()}")
+    stage.press("only its keys reversed")
+    stage.reader.expect(cells("context") != before and "is another" in stage.text(), f"only keys reversed: {stage.text()}")
+
+
+def check_stack(stage):
+    total = lambda: re.search(r"layers? ha\w+ ([\d,]+) parameters", stage.text())[1]
+    page = stage.reader.run("return document.querySelector('.contents').innerText")
+    begun = total()
+    stage.reader.expect(re.search(rf"encoder\s.*\s{begun}\s", page), f"six layers have {begun} parameters, which the page does not say")
+    stage.slide("heads", 0)
+    stage.reader.expect(total() == begun, "one head instead of eight changes the parameters")
+    stage.slide("layers", 12)
+    stage.reader.expect(total() == f"{2 * int(begun.replace(',', '')):,}" and len(stage.texts(".layer")) == 12, f"twelve layers have {total()}")
+    stage.slide("heads", 7)
+    stage.slide("d_model", 5)
+    stage.reader.expect("too many" in stage.text(), f"128 heads of 32 features: {stage.text()}")
+
+
+STAGES = {"plane": None, "story": None, "saturation": check_saturation, "sources": check_sources, "stack": check_stack, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "norm": check_norm, "backwards": check_backwards, "translation": check_translation, "beams": check_beams,
           "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts, "state": check_state, "caches": check_caches}  # fmt: skip
 
 

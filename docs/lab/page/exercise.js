@@ -14,6 +14,11 @@
     const note = html("p", { class: "lab-badge", role: "status" });
     const invitation = html("p", {}, start, " in NumPy, with nothing to install.");
     place.append(invitation, note);
+    let before = place.previousElementSibling; // what is written here comes before what is installed
+    while (before && !/^H\d$/.test(before.tagName)) {
+        before = before.previousElementSibling;
+    }
+    before?.after(place);
     start.addEventListener("click", open);
     if (kept("text")) {
         open(); // what was begun at another visit

@@ -44,7 +44,7 @@ const live = (() => {
         const axes = part.axes.slice(-2), isMatrix = rank === 2;
         const label = (axis, i, count) => {
             const name = axes[axis] ?? "";
-            return name && !(axis === axes.length - 1 && i > 0 && count > 4) ? `${name} = ${i}` : String(i);
+            return name && !(axis === axes.length - 1 && i > 0 && (count > 4 || name.length > 4)) ? `${name} = ${i}` : String(i);
         };
         element.innerHTML = leads.map((lead, which) => {
             const values = part.values.slice(which * rows * columns, (which + 1) * rows * columns);
