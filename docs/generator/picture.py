@@ -39,7 +39,7 @@ LEAST = 1.25 * 0.64  # on a phone a picture shrinks so far, in pixels per point;
 CYCLE = [BLUE, ORANGE, GREEN, PURPLE, RED]
 
 plt.rcParams.update({
-    "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10, "text.color": INK, "axes.labelcolor": INK,
+    "svg.fonttype": "none", "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 10, "text.color": INK, "axes.labelcolor": INK,
     "axes.edgecolor": QUIET, "xtick.color": INK, "ytick.color": INK, "axes.facecolor": "none", "figure.facecolor": "none",
     "savefig.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10,
     "axes.prop_cycle": matplotlib.cycler(color=CYCLE), "grid.color": FAINT, "legend.frameon": False, "lines.linewidth": 1.8,
@@ -211,7 +211,7 @@ def page_svg(text, name, run=None):
     svg = re.sub(rf'id="live\|{run}\|([^|"]*)\|word\|(\w+)"', r'data-live="\1" data-words="\2"', svg)
     svg = re.sub(r' id="live\|[^"]*"', "", svg)
     used = set(re.findall(r'(?:url\(#|href="#)([\w-]+)', svg))
-    svg = re.sub(r' id="([\w-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
+    svg = re.sub(r' id="([\w.-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
     svg = re.sub(r'(url\(#|href="#)(?=[\w-])', rf"\g<1>{name}-", svg)
     svg = re.sub(r' (?:x|y)="[^"]*"', lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), svg)  # a hundredth of a point is enough
     svg = re.sub(r"font: (\d[\d.]*)px 'sans-serif'", r"font: \1px var(--font-family, sans-serif)", svg)
@@ -237,6 +237,7 @@ def compact(svg, name):
     styles = Counter(re.findall(r' style="(?!width)([^"]*)"', svg))
     classes = {text: f"s{digest(text)}" for text, count in styles.items() if count > 2}
     svg = re.sub(r' style="([^"]*)"', lambda m: f' class="{classes[m[1]]}"' if m[1] in classes else m[0], svg)
+    svg = svg.replace("<g/>", "")
     while True:
         svg, count = re.subn(r"<g>\s*((?:<(?:path|use|text)\b[^>]*(?:/>|>[^<]*</text>)\s*)?)</g>", r"\1", svg)
         if count == 0:
@@ -259,6 +260,7 @@ def with_attributes(style):
 
 def figure_html(svg, caption, name):
     """The picture with the sentence that says what is to be seen, which is its text where it has none of its own."""
+    svg = re.sub(r' (?:xmlns(?::xlink)?|version)="[^"]*"|<defs>\s*<style type="text/css">\*{[^}]*}</style>\s*</defs>', "", svg)  # as attn.css has it
     if "<desc>" not in svg:
         svg = re.sub("<(svg|div)", rf'<\1 role="img" aria-labelledby="picture-{name}"', svg, count=1)
     return f'<figure class="picture">{svg}<figcaption id="picture-{name}">{html.escape(caption)}</figcaption></figure>\n'

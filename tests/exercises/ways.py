@@ -226,7 +226,7 @@ WAYS = {
         "my_mixed_heads": ("mixed = np.zeros((mixture.shape[1], scores.shape[1], scores.shape[2]))\nfor j in range(mixture.shape[1]):\n    for head in range(len(scores)):\n        mixed[j] += mixture[head, j] * scores[head]\nmixed", {
             "np.transpose(scores, (1, 2, 0)) @ mixture": WRONG,
             "scores": WRONG,
-            "np.transpose(np.transpose(scores, (1, 2, 0)) @ mixture.T, (2, 0, 1))": ("don't fit", "ValueError"),
+            "np.transpose(np.transpose(scores, (1, 2, 0)) @ mixture.T, (2, 0, 1))": (WRONG, "ValueError"),
             "np.array([np.sum(scores, axis=0) for j in range(mixture.shape[1])])": WRONG,
             "np.array([mixture[j, j] * scores[j] for j in range(len(scores))])": WRONG,
         }),
