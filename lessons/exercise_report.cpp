@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -275,8 +277,50 @@ bool is_product(const Step& step)
     return root.kind == formula::Expression::Kind::binary && root.text == "@";
 }
 
+/// What gives the numbers that were found where one product of the reference is another.
+class OtherProducts {
+public:
+    explicit OtherProducts(const WrongResult& wrong)
+        : wrong_(wrong),
+          run_(wrong.reference),
+          last_(run_.names().find(wrong.expected.path).value())
+    {
+    }
+
+    /// @param other  by a product's formula, what else it could be
+    /// @return the sentence of the first that gives what was found; or nothing
+    std::string find(const std::function<std::map<std::string, std::string>(
+                         const std::string& formula)>& other) const
+    {
+        const auto& steps = wrong_.reference.steps;
+        for (std::size_t step = 0; step <= last_; ++step)
+            if (!steps[step].formula.empty() && is_product(steps[step]))
+                for (const auto& [formula, sentence] : other(steps[step].formula))
+                    if (gives_what_was_found(step, formula))
+                        return fmt::format("Your {} {}\n", steps[step].path, sentence);
+        return "";
+    }
+
+private:
+    bool gives_what_was_found(std::size_t step, const std::string& formula) const
+    {
+        try {
+            const auto arrays = run_.with({.formulas = {{step, formula}}}, last_);
+            const auto found = arrays.find(last_);
+            return found != arrays.end() &&
+                   is_same(wrong_.found, found->second, wrong_.reference);
+        } catch (const formula::FormulaError&) {
+            return false; // the shapes don't fit
+        }
+    }
+
+    const WrongResult& wrong_;
+    formula::Recomputation run_;
+    std::size_t last_;
+};
+
 /// A product that is divided by the root of a size of what the function was given, where
-/// the reference takes no root: what then comes out is what was found.
+/// the reference takes no root.
 std::string needless_scale(const WrongResult& wrong)
 {
     const auto& steps = wrong.reference.steps;
@@ -289,24 +333,45 @@ std::string needless_scale(const WrongResult& wrong)
         for (const auto& [_, array] : argument.arrays)
             if (array.rank() > 0 && array.shape.back() > 1)
                 sizes.insert(array.shape.back());
-    const formula::Recomputation run(wrong.reference);
-    const std::size_t last = run.names().find(wrong.expected.path).value();
-    for (std::size_t step = 0; step <= last; ++step) {
-        if (steps[step].formula.empty() || !is_product(steps[step]))
-            continue;
-        for (const std::size_t size : sizes) {
-            const std::string scaled =
-                fmt::format("({}) / sqrt({})", steps[step].formula, size);
-            const auto arrays = run.with({.formulas = {{step, scaled}}}, last);
-            const auto found = arrays.find(last);
-            if (found != arrays.end() &&
-                is_same(wrong.found, found->second, wrong.reference))
-                return fmt::format("Your {} is divided by sqrt({}), the root of the "
-                                   "number of features. Nothing is to be scaled here.\n",
-                                   steps[step].path, size);
-        }
-    }
-    return "";
+    return OtherProducts(wrong).find([&](const std::string& formula) {
+        std::map<std::string, std::string> scaled;
+        for (const std::size_t size : sizes)
+            scaled.emplace(
+                fmt::format("({}) / sqrt({})", formula, size),
+                fmt::format("is divided by sqrt({}), the root of the number of "
+                            "features. Nothing is to be scaled here.",
+                            size));
+        return scaled;
+    });
+}
+
+/// A product of two names whose rows were taken for columns.
+std::string swapped_axes(const WrongResult& wrong)
+{
+    return OtherProducts(wrong).find([](const std::string& formula) {
+        std::map<std::string, std::string> swapped;
+        const std::size_t at = formula.find(" @ ");
+        if (at == std::string::npos ||
+            formula.find_first_of("@([", at + 3) != std::string::npos ||
+            formula.find_first_of("([") < at)
+            return swapped;
+        const auto other = [](const std::string& operand) {
+            return operand.ends_with(".T") ? operand.substr(0, operand.size() - 2)
+                                           : operand + ".T";
+        };
+        const auto name = [](const std::string& operand) {
+            return operand.substr(0, operand.rfind(".T"));
+        };
+        const std::string left = formula.substr(0, at), right = formula.substr(at + 3);
+        const auto said = [&](const std::string& operand) {
+            return fmt::format(
+                "has columns of {} where rows are wanted: a token is a row.",
+                name(operand));
+        };
+        swapped.emplace(other(left) + " @ " + right, said(left));
+        swapped.emplace(left + " @ " + other(right), said(right));
+        return swapped;
+    });
 }
 
 /// Where what was found has an axis more, and its sum along that axis is right: products
@@ -360,8 +425,12 @@ void name_mistake(const WrongResult& wrong, Hints& hints)
             "{} = {} where {} is right\n  seen: {}\n", diagnosis.steps.front()->path,
             diagnosis.formulas.front(), diagnosis.steps.front()->formula, mistake.link);
     }
+    if (hints.mistake != nullptr)
+        return;
+    const std::string swapped = swapped_axes(wrong);
     const diff::StepDiff* first = compared.first_wrong();
-    if (hints.mistake == nullptr && first != nullptr && !first->layout.empty())
+    hints.what += swapped;
+    if (swapped.empty() && first != nullptr && !first->layout.empty())
         hints.what += fmt::format("Your result {}.\n", first->layout);
 }
 

@@ -1,8 +1,7 @@
 """Parts of a Transformer in NumPy, for the exercises that put them together.
 
 Weights are a dictionary of arrays under PyTorch's names, such as "norm1.weight"; `name` is what stands before the last word,
-"norm1". PyTorch keeps the weight of a linear map as (out, in). The lessons' pages run these lines, too, so that what an exercise
-calls has names and formulas only: no loop.
+"norm1". PyTorch keeps the weight of a linear map as (out, in). The lessons' pages run these lines, too.
 """
 
 import numpy as np

@@ -5,9 +5,11 @@ sentence that says what is to be seen. {{picture NAME}} on that page shows it. C
 stand for the style sheet's variables, so that a picture follows the reader's choice of light or dark.
 """
 
+import hashlib
 import html
 import io
 import re
+from collections import Counter
 from pathlib import Path
 
 import matplotlib
@@ -15,6 +17,8 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
+from matplotlib.patches import PathPatch  # noqa: E402
+from matplotlib.path import Path as MplPath  # noqa: E402
 from matplotlib.transforms import Bbox  # noqa: E402
 
 from .errors import PageError, read_text  # noqa: E402
@@ -31,10 +35,11 @@ VARIABLES = {
     ORANGE: "--attn-orange", GREEN: "--attn-green", RED: "--attn-red", PURPLE: "--attn-purple",
     STRONG_INK: "--attn-strong-ink",
 }  # fmt: skip
+LEAST = 1.25 * 0.64  # on a phone a picture shrinks so far, in pixels per point; then it scrolls, since its words can't be read
 CYCLE = [BLUE, ORANGE, GREEN, PURPLE, RED]
 
 plt.rcParams.update({
-    "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10, "text.color": INK, "axes.labelcolor": INK,
+    "svg.fonttype": "none", "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 10, "text.color": INK, "axes.labelcolor": INK,
     "axes.edgecolor": QUIET, "xtick.color": INK, "ytick.color": INK, "axes.facecolor": "none", "figure.facecolor": "none",
     "savefig.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10,
     "axes.prop_cycle": matplotlib.cycler(color=CYCLE), "grid.color": FAINT, "legend.frameon": False, "lines.linewidth": 1.8,
@@ -86,12 +91,12 @@ def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title=
         paint, alpha = colour if value >= 0 else ORANGE, 0.85 * strength
         cell = axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=paint, alpha=alpha, linewidth=0))
         cell.set_gid(live_id(step, index, "cell", VARIABLES[colour], largest))
-        axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=FAINT, linewidth=0.6))
         if numbers:
             text = "" if np.isnan(value) else "−∞" if value == -np.inf else f"{value:.{decimals}f}"
             written = axes.text(j, i, text, ha="center", va="center", fontsize=8, color=ink_on(paint, alpha))
             written.set_gid(live_id(step, index, "number", decimals))
     axes.set(xlim=(-0.5, values.shape[1] - 0.5), ylim=(values.shape[0] - 0.5, -0.5), aspect="equal", title=title)
+    draw_grid(axes, *values.shape)
     axes.set_xticks(range(values.shape[1]) if len(columns) else [], columns if len(columns) else [], rotation=60 if max(map(len, columns), default=0) > 2 else 0, ha="center")
     axes.set_yticks(range(values.shape[0]) if len(rows) else [], rows if len(rows) else [])
     for labels, ticks in ((rows, axes.get_yticklabels()), (columns, axes.get_xticklabels())):
@@ -101,6 +106,13 @@ def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title=
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     return axes
+
+
+def draw_grid(axes, rows, columns):
+    """The lines between cells, in one path."""
+    ends = [((-0.5, i - 0.5), (columns - 0.5, i - 0.5)) for i in range(rows + 1)] + [((j - 0.5, -0.5), (j - 0.5, rows - 0.5)) for j in range(columns + 1)]
+    path = MplPath([point for both in ends for point in both], [MplPath.MOVETO, MplPath.LINETO] * len(ends))
+    axes.add_patch(PathPatch(path, fill=False, edgecolor=FAINT, linewidth=0.6))
 
 
 def grids(width, *lines):
@@ -199,18 +211,56 @@ def page_svg(text, name, run=None):
     svg = re.sub(rf'id="live\|{run}\|([^|"]*)\|word\|(\w+)"', r'data-live="\1" data-words="\2"', svg)
     svg = re.sub(r' id="live\|[^"]*"', "", svg)
     used = set(re.findall(r'(?:url\(#|href="#)([\w-]+)', svg))
-    svg = re.sub(r' id="([\w-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
+    svg = re.sub(r' id="([\w.-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
     svg = re.sub(r'(url\(#|href="#)(?=[\w-])', rf"\g<1>{name}-", svg)
-    svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), svg)  # a hundredth of a point is enough
+    svg = re.sub(r' (?:x|y)="[^"]*"', lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), svg)  # a hundredth of a point is enough
     svg = re.sub(r"font: (\d[\d.]*)px 'sans-serif'", r"font: \1px var(--font-family, sans-serif)", svg)
     width = float(re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+)', svg)[1])
     svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', rf'\1 style="width: {width * 1.25:.0f}px"', svg, count=1)
-    return re.sub(r"\n\s*", "\n", svg).strip()
+    svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', rf'\1 style="width: {width * 1.25:.0f}px; min-width: {width * LEAST:.0f}px"', svg, count=1)
+    return compact(re.sub(r"\n\s*", "\n", svg).strip(), name)
+
+
+def compact(svg, name):
+    """The same picture in a third of the letters: what many elements have in common is said once, and groups that say nothing are left out."""
+    svg = re.sub(r'<path [^>]*style="fill: none"/>', "", svg)
+    svg = re.sub(r"<g( data-live=[^>]*)>\s*<(path|text) ([^>]*>(?:[^<]*</text>)?)\s*</g>", r"<\2\1 \3", svg)
+    svg = re.sub(r' clip-path="[^"]*"(?= style="fill: [^;"]*(?:; (?:fill-)?opacity: [^;"]*)?"/>)', "", svg)  # a cell without a line around it
+    drawn = Counter(re.findall(r' data-cell-colour="[^"]*" data-largest="[^"]*"', svg))
+    for same in drawn if len(drawn) == 1 else ():
+        svg = re.sub("<svg", f"<svg{same}", svg.replace(same, ""), count=1)
+    svg = re.sub(r'(?<= d=")[^"]*(?=")', shorter, svg)
+    mark, ids = "p" + digest(name), {}
+    svg = re.sub(rf'( id="|url\(#|href="#)({re.escape(name)}-[\w-]+)', lambda m: m[1] + ids.setdefault(m[2], f"{mark}{len(ids)}"), svg)
+    svg = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", svg)
+    svg = re.sub(r' style="(?!width)([^"]*)"', lambda m: with_attributes(m[1]), svg)
+    styles = Counter(re.findall(r' style="(?!width)([^"]*)"', svg))
+    classes = {text: f"s{digest(text)}" for text, count in styles.items() if count > 2}
+    svg = re.sub(r' style="([^"]*)"', lambda m: f' class="{classes[m[1]]}"' if m[1] in classes else m[0], svg)
+    svg = svg.replace("<g/>", "")
+    while True:
+        svg, count = re.subn(r"<g>\s*((?:<(?:path|use|text)\b[^>]*(?:/>|>[^<]*</text>)\s*)?)</g>", r"\1", svg)
+        if count == 0:
+            break
+    style = "".join(f".{known}{{{text.replace(': ', ':').replace('; ', ';')}}}" for text, known in classes.items())
+    svg = re.sub(r"(<svg\b[^>]*>)", lambda m: f"{m[1]}<style>{style}</style>" if style else m[1], svg, count=1)
+    return re.sub(r"\n+", "\n", svg)
+
+
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
+def with_attributes(style):
+    """A style whose opacity stands beside it, so that cells that differ in nothing else have one style."""
+    alone = re.findall(r"(?:^|; )((?:fill-)?opacity): ([\d.]+)", style)
+    rest = re.sub(r"(?:^|; )(?:fill-)?opacity: [\d.]+", "", style).removeprefix("; ")
+    return f' style="{rest}"' + "".join(f' {name}="{float(value):.3g}"' for name, value in alone)
 
 
 def figure_html(svg, caption, name):
     """The picture with the sentence that says what is to be seen, which is its text where it has none of its own."""
+    svg = re.sub(r' (?:xmlns(?::xlink)?|version)="[^"]*"|<defs>\s*<style type="text/css">\*{[^}]*}</style>\s*</defs>', "", svg)  # as attn.css has it
     if "<desc>" not in svg:
         svg = re.sub("<(svg|div)", rf'<\1 role="img" aria-labelledby="picture-{name}"', svg, count=1)
     return f'<figure class="picture">{svg}<figcaption id="picture-{name}">{html.escape(caption)}</figcaption></figure>\n'
@@ -259,10 +309,8 @@ def svg_file(svg):
 
     light, dark = theme_colours()
     classes, ids = {}, {}
-    svg = re.sub(r'<path [^>]*style="fill: none(; opacity: 0)?"/>', "", svg)
-    svg = re.sub(r'(?<= d=")[^"]*(?=")', shorter, svg)
+    svg = re.sub(r'<path [^>]* opacity="0"/>', "", svg)
     svg = re.sub(r'( id="|url\(#|href="#)([\w-]+)', lambda m: m[1] + ids.setdefault(m[2], f"p{len(ids)}"), svg)
-    svg = re.sub(r"(opacity: 0[.]\d\d)\d+", r"\1", svg)
     svg = re.sub(r' style="(?!width)([^"]*)"', lambda m: f' class="{classes.setdefault(m[1], f"s{len(classes)}")}"', svg)
     while True:
         svg, count = re.subn(r"<g>\s*((?:<(?:path|use|text)\b[^>]*(?:/>|>[^<]*</text>)\s*)?)</g>", r"\1", svg)
@@ -270,7 +318,7 @@ def svg_file(svg):
             break
     size = re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"', svg)
     if size and "style=" in svg[: size.end()]:
-        svg = re.sub(r'style="width: \d+px"', f'width="{float(size[1]) * 1.25:.0f}" height="{float(size[2]) * 1.25:.0f}"', svg, count=1)
+        svg = re.sub(r'style="width: \d+px[^"]*"', f'width="{float(size[1]) * 1.25:.0f}" height="{float(size[2]) * 1.25:.0f}"', svg, count=1)
     style = f"svg{{{declared(light)}--attn-graph-ink:var(--attn-ink)}}@media(prefers-color-scheme:dark){{svg{{{declared(dark)}}}}}"
     style += "".join(f".{name}{{{text.replace(': ', ':').replace('; ', ';')}}}" for text, name in classes.items())
     paper = f'<style>{style}</style><rect width="100%" height="100%" fill="var(--attn-paper)"/>'

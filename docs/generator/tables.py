@@ -60,7 +60,7 @@ def tensor_part(step, array, axes, place, specification, labels):
         name = axes[axis] if axes else ""
         if name in labels and i < len(labels[name]):
             return labels[name][i]
-        crowded = axis == -1 and i > 0 and rows.shape[1] > 4
+        crowded = axis == -1 and i > 0 and (rows.shape[1] > 4 or len(name) > 4)
         return f"{name} = {i}" if name and not crowded else str(i)
 
     return Part(

@@ -204,6 +204,7 @@ class Markdown:
 
     def page(self, page, text, before="", after=""):
         heading, rest = text.split("\n", 1)
+        rest = re.sub(r'^<div class="[\w-]+">(.*)</div>$', r"**\1**", rest, flags=re.MULTILINE)  # no link is read inside HTML
         where = f"On the site this is `build/docs/html/{page.label}.html`"
         if page.lesson and page.lesson not in lab.NOT_IN_PAGE:
             where += ", where you change a number, and all that follows from it changes"

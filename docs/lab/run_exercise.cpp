@@ -6,6 +6,7 @@
 
 #include "exercise_report.hpp"
 
+#include "attn/core/budget.hpp"
 #include "attn/core/error.hpp"
 #include "attn/formula/expression.hpp"
 
@@ -21,6 +22,8 @@ struct Exercise::Setup {
     std::string topic;
     lab::ExerciseRun& run;
     lab::Definitions functions = {}; ///< that the learner's lines can call
+    std::map<std::string, std::string, std::less<>> failed =
+        {}; ///< by function, with which error: it is not called again
 };
 
 namespace {
@@ -62,9 +65,11 @@ std::string asked_for(const Call& call, const Step& step)
 /// What a learner's text gives for a call: a function of that name, or lines about the call's arguments.
 lab::Ran run_text(const Call& call, const std::string& text, lab::Definitions& functions, const std::string& refused)
 {
+    constexpr double most_operations = 5e8; // about a second
+    const BudgetScope budget(Budget::of_operations(most_operations));
     const std::vector<lab::Line> lines = lab::lines_of(text);
     if (!lab::define(lines, call.function)) {
-        lab::Definition definition{{}, lines};
+        lab::Definition definition{{}, lines, false};
         for (const Argument& argument : call.arguments)
             definition.parameters.push_back({argument.name});
         functions.insert_or_assign(call.function, std::move(definition));
@@ -108,10 +113,7 @@ void Exercise::expect_step(const Call& call, const Recording& reference, std::st
                            const std::function<Array()>&)
 {
     const Step& expected = reference.at(step);
-    lab::Json said{{"function", call.function},
-                   {"step", expected.path},
-                   {"task", call.task},
-                   {"expected", lab::to_json(expected.value)}};
+    lab::Json said{{"function", call.function}, {"step", expected.path}, {"expected", lab::to_json(expected.value)}};
     for (const Argument& argument : call.arguments) {
         lab::Json& values = said["arguments"][argument.name];
         for (const auto& [part, array] : argument.arrays)
@@ -119,6 +121,8 @@ void Exercise::expect_step(const Call& call, const Recording& reference, std::st
     }
     if (const auto text = setup_.run.formulas.find(call.function); text != setup_.run.formulas.end()) {
         try {
+            if (const auto failed = setup_.failed.find(call.function); failed != setup_.failed.end())
+                throw Error(failed->second);
             if (has_weights(call))
                 setup_.functions.merge(parts());
             const lab::Ran ran = run_text(call, text->second, setup_.functions, asked_for(call, expected));
@@ -137,6 +141,7 @@ void Exercise::expect_step(const Call& call, const Recording& reference, std::st
             }
         } catch (const Error& error) {
             said["error"] = error.what();
+            setup_.failed.emplace(call.function, error.what());
         }
     }
     setup_.run.calls.push_back(std::move(said));

@@ -44,7 +44,7 @@ def divided_words(site):
     run, head = site.trace_called("sentence"), site.head("name_for_pronoun")[2]
     scores, weights = run[f"{head}.scaled"][stop, : stop + 1], run[f"{head}.weights"][stop, : stop + 1]
     divided = scores / scores.sum()
-    drawn, axes = figure(6, 2.6)
+    drawn, axes = figure(4.4, 2.6)
     places = np.arange(stop + 1)
     axes.bar(places - 0.2, weights, width=0.38, color=BLUE, label="softmax")
     axes.bar(places + 0.2, divided, width=0.38, color=ORANGE, label="divided by the sum")

@@ -518,6 +518,8 @@ std::span<const Function> elementwise_functions()
         of_two(
             "==", [](Rounded a, Rounded b, R) { return truth(a.value == b.value, a, b); }, shape_comparison),
         of_two(
+            "!=", [](Rounded a, Rounded b, R) { return truth(a.value != b.value, a, b); }, shape_comparison),
+        of_two(
             "&", [](Rounded a, Rounded b, R) { return truth(a.value != 0 && b.value != 0, a, b); }, shape_logical),
         of_two(
             "|", [](Rounded a, Rounded b, R) { return truth(a.value != 0 || b.value != 0, a, b); }, shape_logical),

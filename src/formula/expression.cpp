@@ -41,12 +41,12 @@ public:
     }
 
 private:
-    // comparison := disjunction [('<' | '<=' | '>' | '>=' | '==') disjunction]
+    // comparison := disjunction [('<' | '<=' | '>' | '>=' | '==' | '!=') disjunction]
     Expression comparison()
     {
         const Depth depth(*this);
         Expression left = disjunction();
-        const std::string_view op = accept_any({"<=", ">=", "==", "<", ">"});
+        const std::string_view op = accept_any({"<=", ">=", "==", "!=", "<", ">"});
         return op.empty() ? left : binary(op, std::move(left), disjunction());
     }
 

@@ -463,6 +463,7 @@ class ForRepository(SiteCase):
         self.assertEqual(self.plain("It is {{weights[0,1]}}, `{{scores[1]}}`, {{shape weights}}."), "It is 0.5000, `[4, 16, 12]`, (2, 3).")
         self.assertEqual(self.plain("[n](../../docs/notation.md) [a](../../docs/notation.md#axes)"), "[n](notation.md) [a](notation.md#axes)")
         self.assertEqual(self.plain("A{{on_site , and a button}}."), "A.")
+        self.assertEqual(self.plain('<div class="start">[n](../../docs/notation.md)</div>'), "**[n](notation.md)**")
         self.assertEqual(self.page("A{{on_site , and a button}}."), "A, and a button.")
 
     def test_formulas_are_as_github_writes_them(self):

@@ -36,7 +36,7 @@ def left_over(text):
     found, text = [], prose(text)
     for what, pattern in (
         ("a placeholder", r"\{\{[^}\n]*"), ("a heading's label", r"\{#[^}\n]*"), ("a command", r"(?<![\\\w])[\\@](?:[a-zA-Z]+|f[$\[\]])"),
-        ("[TOC]", r"\[TOC\]"), ("a reference that is no link", r"\]\(@ref|^ {0,3}\[[^\]\n]+\]:"),
+        ("[TOC]", r"\[TOC\]"), ("a reference that is no link", r"\]\(@ref|^ {0,3}\[[^\]\n]+\]:"), ("a link inside HTML, where it is not read,", r"^<(?:div|p|center)\b[^\n]*\]\([^\n]*"),
     ):  # fmt: skip
         found += [(text[: match.start()].count("\n") + 1, f"{what} is left: {match[0]}") for match in re.finditer(pattern, text, re.MULTILINE)]
     return found

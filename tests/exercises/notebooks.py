@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of the exercises' notebooks: current, not written yet as they are, right with the solutions, and a mistake is named.
+"""Tests of the exercises' notebooks: current, not written yet as they are, right with the solutions, and a mistake is named; and of
+attn.exercise(), which they call: what is wrong is named, in each of the ways of ways.py.
 
     tests/exercises/notebooks.py ATTN FOLDER
 
@@ -24,7 +25,11 @@ ROOT = Path(__file__).resolve().parents[2]
 os.environ["ATTN"] = os.path.abspath(sys.argv[1])
 FOLDER = Path(sys.argv[2]).resolve()
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "lessons")]
+sys.path.append(str(ROOT / "tests" / "oracle"))
 import attn  # noqa: E402
+import numpy_parts  # noqa: E402
+from formulas import FUNCTIONS  # noqa: E402
+from ways import WAYS  # noqa: E402
 
 LESSONS = sorted(path.name for path in (ROOT / "lessons").glob("[0-9][0-9]_*"))
 
@@ -45,6 +50,50 @@ def run(cells, instead=""):
             exec(instead, names)
         answers.append(eval(cell, names))
     return answers
+
+
+def function_of(lesson, name, lines):
+    """The function that is made of lines as a page has them: the last one is its result. Others of the lesson are the solution's."""
+    asked = ast.parse((ROOT / "lessons" / lesson / "exercise.py").read_text(encoding="utf-8"))
+    (function,) = (node for node in asked.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    function.body = ast.parse(lines).body
+    if isinstance(function.body[-1], ast.Expr):
+        function.body[-1] = ast.copy_location(ast.Return(function.body[-1].value), function.body[-1])
+    names = {**vars(numpy_parts), **{other: FUNCTIONS[other] for other in ("softmax", "sigmoid", "top_k")}}
+    exec((ROOT / "tests" / "exercises" / f"{lesson}.py").read_text(encoding="utf-8"), names)
+    exec(compile(ast.fix_missing_locations(ast.Module([function], [])), "<lines>", "exec"), names)
+    return names[name]
+
+
+def said_of(lesson, name, lines):
+    """Whether it is right, and what is said of it; an error of the lines' own, as Python says it."""
+    try:
+        with np.errstate(all="ignore"):
+            checked = attn.exercise(lesson, function_of(lesson, name, lines))
+    except Exception as error:
+        return False, f"{type(error).__name__}: {error}"
+    return bool(checked), str(checked)
+
+
+class Ways(unittest.TestCase):
+    def test_each_lesson_has_five_wrong_ways(self):
+        self.assertEqual(list(WAYS), LESSONS)
+        for lesson, functions in WAYS.items():
+            self.assertGreaterEqual(sum(len(wrong) for _, wrong in functions.values()), 5, lesson)
+
+    def test_what_is_wrong_is_named(self):
+        for lesson, functions in WAYS.items():
+            for name, (right, wrong) in functions.items():
+                with self.subTest(lesson, function=name, lines=right):
+                    self.assertEqual(said_of(lesson, name, right)[1][:300] if not said_of(lesson, name, right)[0] else "", "")
+                for lines, word in wrong.items():
+                    in_python = word[1] if isinstance(word, tuple) else word
+                    if in_python is not None:
+                        with self.subTest(lesson, function=name, lines=lines):
+                            is_right, said = said_of(lesson, name, lines)
+                            self.assertFalse(is_right)
+                            self.assertIn(in_python, said)
+                            self.assertNotIn("The arithmetic", said)
 
 
 class Notebooks(unittest.TestCase):

@@ -113,6 +113,8 @@ TEST_CASE("a comparison gives booleans", "[formula]")
 {
     CHECK(value_of("v >= 2", tensors).type == ElementType::boolean);
     CHECK(equals(value_of("v >= 2", tensors), {3}, {0, 1, 1}));
+    CHECK(value_of("v != 2", tensors).type == ElementType::boolean);
+    CHECK(equals(value_of("v != 2", tensors), {3}, {1, 0, 1}));
     CHECK(equals(value_of("arange(3)[:, None] >= arange(3)[None, :]"), {3, 3}, {1, 0, 0, 1, 1, 0, 1, 1, 1}));
 }
 

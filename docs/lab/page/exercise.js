@@ -14,6 +14,11 @@
     const note = html("p", { class: "lab-badge", role: "status" });
     const invitation = html("p", {}, start, " in NumPy, with nothing to install.");
     place.append(invitation, note);
+    let before = place.previousElementSibling; // what is written here comes before what is installed
+    while (before && !/^H\d$/.test(before.tagName)) {
+        before = before.previousElementSibling;
+    }
+    before?.after(place);
     start.addEventListener("click", open);
     if (kept("text")) {
         open(); // what was begun at another visit
@@ -38,18 +43,13 @@
         try {
             const { calls } = await lab.ask({ do: "exercise", lesson });
             const functions = byFunction(calls);
-            const forms = functions.filter(group => !needsLoop(group)).map(form);
+            const forms = functions.map(form);
             invitation.remove();
             note.remove();
-            if (forms.length > 0) {
-                place.append(html("p", {}, "Names, formulas, ", html("code", {}, "return"), " and functions of your own are understood; the functions are those of ",
-                    html("a", { href: "formulas.html" }, "the formulas"), ". Ctrl and Enter check."));
-            }
+            place.append(html("p", {}, "Names, formulas, loops, ", html("code", {}, "if"), ", ", html("code", {}, "return"), ", lists and functions of your own are understood; the functions are those of ",
+                html("a", { href: "formulas.html" }, "the formulas"), " and the usual ones that make arrays. Ctrl and Enter check."));
             for (const one of forms) {
                 place.append(one.section);
-            }
-            for (const [{ function: name, task }] of functions.filter(needsLoop)) {
-                place.append(html("p", {}, html("code", {}, name), ` needs a loop, which the page doesn't have: ${task}. It is written in C++ or Python.`));
             }
             for (const one of forms) {
                 one.restore();
@@ -167,11 +167,6 @@
         };
         next();
         return [...parts, more];
-    }
-
-    // A task in words has no formula: it needs a loop.
-    function needsLoop([{ task }]) {
-        return task !== "";
     }
 
     // Calls of one function stand together: its lines must be right for all of them.

@@ -44,7 +44,7 @@ const live = (() => {
         const axes = part.axes.slice(-2), isMatrix = rank === 2;
         const label = (axis, i, count) => {
             const name = axes[axis] ?? "";
-            return name && !(axis === axes.length - 1 && i > 0 && count > 4) ? `${name} = ${i}` : String(i);
+            return name && !(axis === axes.length - 1 && i > 0 && (count > 4 || name.length > 4)) ? `${name} = ${i}` : String(i);
         };
         element.innerHTML = leads.map((lead, which) => {
             const values = part.values.slice(which * rows * columns, (which + 1) * rows * columns);
@@ -105,14 +105,13 @@ const live = (() => {
                 continue;
             }
             const value = part.values[0];
-            if (element.dataset.cellColour) {
-                const strength = Number.isFinite(value) ? Math.min(1, Math.abs(value) / Number(element.dataset.largest)) : 0;
-                const path = element.querySelector("path") ?? element;
-                path.style.fill = `var(${value >= 0 ? element.dataset.cellColour : "--attn-orange"})`;
-                path.style.opacity = 0.85 * strength;
+            if (element.matches("path")) {
+                const { cellColour, largest } = element.closest("[data-cell-colour]").dataset;
+                const strength = Number.isFinite(value) ? Math.min(1, Math.abs(value) / Number(largest)) : 0;
+                element.style.fill = `var(${value >= 0 ? cellColour : "--attn-orange"})`;
+                element.style.opacity = 0.85 * strength;
             } else {
-                const text = element.querySelector("text") ?? element;
-                text.textContent = value === -Infinity ? "−∞" : numberText(value, element.dataset.words ?? `.${element.dataset.decimals}f`, "real");
+                element.textContent = value === -Infinity ? "−∞" : numberText(value, element.dataset.words ?? `.${element.dataset.decimals}f`, "real");
             }
         }
     }

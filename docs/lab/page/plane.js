@@ -67,6 +67,8 @@ for (const stage of moving.stages("plane")) {
             const [s, w, o] = [row(scores, n, 3), row(weights, n, 3), row(output, n, 2)];
             const reach = o.map(value => Math.max(-3.1, Math.min(3.1, Number.isFinite(value) ? value : 0)));
             place(outputs[n], reach);
+            beside(outputs[n], reach[0], n);
+            beside(handles[n], query[0], 0);
             outputs[n].classList.toggle("outside", String(reach) !== String(o));
             if (n === 0) {
                 spokes[0].forEach((spoke, j) => {
@@ -85,6 +87,14 @@ for (const stage of moving.stages("plane")) {
         numbers.innerHTML = `<tr><th></th>${names.map(name => `<th>${name}</th>`).join("")}</tr>${lines.join("")}`;
         note.textContent = worst === null ? "All weights are positive and sum to 1: the output lies inside the triangle of the values."
             : "A weight is negative, because a score is: the output leaves the triangle, although the weights sum to 1.";
+    }
+
+    // A name stands to the left of what is moved, since those of the dots stand to the right; at the left edge it has no room there.
+    function beside(group, at, line) {
+        const name = group.querySelector("text"), isLeft = at > -1;
+        name.setAttribute("x", isLeft ? -11 : 11);
+        name.setAttribute("y", -8 + 14 * line);
+        name.setAttribute("text-anchor", isLeft ? "end" : "start");
     }
 
     function limited(point) {

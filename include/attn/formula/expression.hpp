@@ -19,7 +19,7 @@ struct Expression {
         number,     ///< 0.5, inf, True: see number; text is how it is written
         name,       ///< a step: text is its name or dotted path
         negated,    ///< -a
-        binary,     ///< a OP b: text is one of + - * / @ ** < <= > >= == &
+        binary,     ///< a OP b: text is one of + - * / @ ** < <= > >= == != & |
         call,       ///< text(a, b, …, keyword=c)
         transposed, ///< a.T
         size,       ///< a.shape[b]
