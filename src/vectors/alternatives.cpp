@@ -73,7 +73,8 @@ Alternatives::Alternatives(const Recording& recording, const std::vector<std::pa
     : recording_(recording),
       again_(recording),
       rows_(std::move(rows)),
-      is_backward_(outputs.front().second.starts_with(formula::gradient_scope))
+      is_backward_(outputs.front().second.starts_with(formula::gradient_scope)),
+      has_calls_(outputs.front().second.starts_with(scope_of(0)))
 {
     for (const auto& [name, path] : outputs) {
         names_.push_back(name);
@@ -125,8 +126,7 @@ std::vector<Output> Alternatives::outputs_with(const formula::Changes& changes) 
 bool Alternatives::keeps_shapes(const formula::Changes& changes, const formula::Recomputation::Arrays& arrays) const
 {
     const auto keeps = [&](std::size_t step) { return arrays.at(step).shape == recording_.steps[step].value.shape; };
-    if (results_.size() > 1 &&
-        !is_backward_) // of calls: a step can have more tokens or fewer, and what all give has not
+    if (has_calls_) // where a step can have more tokens or fewer, and only a result can't
         return std::ranges::all_of(results_,
                                    [&](std::size_t result) { return !arrays.contains(result) || keeps(result); });
     return std::ranges::all_of(changes.formulas, [&](const auto& changed) { return keeps(changed.first); });

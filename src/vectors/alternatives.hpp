@@ -50,7 +50,7 @@ private:
     std::vector<std::size_t> results_; ///< numbers of steps
     std::vector<std::string> names_;
     std::vector<std::size_t> rows_;
-    bool is_backward_;
+    bool is_backward_, has_calls_;
     std::vector<Output> right_;
 };
 

@@ -141,8 +141,8 @@ TEST_CASE(
     "[layers][decoder][cache]")
 {
     Numbers numbers(7);
-    const DecoderLayerWeights weights = random_decoder_layer(numbers);
-    const Tensor3 x = numbers.tensor3(2, 5, 6), memory = numbers.tensor3(2, 4, 6);
+    const DecoderLayerWeights weights = random_decoder_layer(numbers, 8);
+    const Tensor3 x = numbers.tensor3(2, 5, 8), memory = numbers.tensor3(2, 4, 8);
     for (const NormPlacement placement : {NormPlacement::post, NormPlacement::pre})
         for (const HeadPositions positions : {HeadPositions::none, HeadPositions::rotary}) {
             const DecoderOptions options{
@@ -163,9 +163,9 @@ TEST_CASE(
                 CHECK(close(output, expected));
                 CHECK(wrong_steps(recorder) == std::vector<std::string>{});
             }
-            CHECK(shape_of(past->keys) == Shape{2, 5, 6});
+            CHECK(shape_of(past->keys) == Shape{2, 5, 8});
         }
-    const Matrix one = numbers.matrix(1, 6), others = numbers.matrix(4, 6);
+    const Matrix one = numbers.matrix(1, 8), others = numbers.matrix(4, 8);
     const KeyValueCache narrow{numbers.matrix(3, 4), numbers.matrix(3, 4)};
     CHECK_THROWS_AS(cached_decoder_layer(one, others, narrow, weights, {.attention = {.heads = 2}}), ShapeError);
 }
