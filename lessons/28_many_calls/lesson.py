@@ -115,18 +115,10 @@ calls_logits = read(ends, (n, 0), scope="calls")
 calls_off = off(calls_logits, at_once_logits)
 calls_next = softmax(calls_logits[-1])
 
-show('calls.call.0.order', calls_call_0_order, [0, 1, 2, 3, 4, 5])
 show('calls.call.0.positions', calls_call_0_positions, [0, 1, 2, 3, 4, 5])
-show('calls.call.0.stored', calls_call_0_stored, [0, 1, 2, 3, 4, 5])
-show('calls.call.1.order', calls_call_1_order, [6])
 show('calls.call.1.positions', calls_call_1_positions, [6])
-show('calls.call.1.stored', calls_call_1_stored, [0, 1, 2, 3, 4, 5, 6])
-show('calls.call.2.order', calls_call_2_order, [7, 8, 9, 10])
 show('calls.call.2.positions', calls_call_2_positions, [7, 8, 9, 10])
-show('calls.call.2.stored', calls_call_2_stored, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
-show('calls.call.3.order', calls_call_3_order, [11, 12, 13, 14, 15, 16])
 show('calls.call.3.positions', calls_call_3_positions, [11, 12, 13, 14, 15, 16])
-show('calls.call.3.stored', calls_call_3_stored, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16])
 show('calls.next[:24]', calls_next[:24], [
     3.104e-10, 5.738e-07, 1.355e-08, 5.750e-07, 6.001e-06, 4.891e-07, 3.103e-07, 1.384e-09, 1.954e-07,
     8.646e-09, 2.018e-08, 1.472e-08, 3.486e-06, 8.990e-07, 4.079e-08, 3.026e-07, 7.191e-07, 2.818e-06,
