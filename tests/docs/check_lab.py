@@ -635,7 +635,7 @@ def check_calls(stage):
     stage.slide("tokens of each later call", 1)
     stage.reader.expect("x" not in marks() and "do not show it" in stage.text(), f"a mask from the top left, in steps: {marks()}")
     choose(8)
-    stage.reader.expect(marks().replace("|", "") == 8 * "." + 9 * "x" and "7 of them" not in stage.text(), f"first tokens overwritten: {marks()}, {stage.text()}")
+    stage.reader.expect(marks().replace("|", "") == 8 * "." + 9 * "x" and "7 of them, the numbers 10" in stage.text(), f"first tokens overwritten: {marks()}, {stage.text()}")
 
 
 def check_pages(stage):
