@@ -14,7 +14,7 @@ def ways(site):
     for ax, (mask, title) in zip(axes, masks):
         image(ax, mask, title=title)
     return drawn, (
-        f"Rows are queries, columns keys; coloured where a word can attend to another. Panels 1 and 2: the row of the first request, {trace['lengths'][0]} words of {trace['longest']} places. "
+        f"Rows are queries, columns keys; coloured where a word can attend to another. Panels 1 and 2: the row of the first request, {trace['lengths'][0]} words of {trace['right.real'].shape[1]} places. "
         "Panel 3: all three requests, each a triangle of its own."
     )
 
