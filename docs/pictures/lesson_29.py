@@ -13,8 +13,11 @@ def ways(site):
     masks = (trace["right.mask"][0], "padded on the right"), (trace["left.mask"][0], "padded on the left"), (trace["packed.mask"], "packed into one row")
     for ax, (mask, title) in zip(axes, masks):
         image(ax, mask, title=title)
+        ticks = range(0, len(mask), 4 * (1 + len(mask) // 20))
+        ax.set(xticks=ticks, yticks=ticks)
     return drawn, (
-        f"Rows are queries, columns keys; coloured where a word can attend to another. Panels 1 and 2: the row of the first request, {trace['lengths'][0]} words of {trace['longest']} places. "
+        f"Rows are queries, columns keys; coloured where a word can attend to another. Panels 1 and 2: the row of the first request, {trace['lengths'][0]} words of {trace['right.real'].shape[1]} places; "
+        "what rows of padding attend to is never read. "
         "Panel 3: all three requests, each a triangle of its own."
     )
 

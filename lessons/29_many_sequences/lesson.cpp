@@ -205,7 +205,7 @@ Term<Matrix> pad_rows(Lesson& lesson, const Requests& requests, const Reader& re
 {
     const Trace& trace = lesson.trace();
     const Term lengths = requests.lengths;
-    const Term n = reals(trace("longest", wholes(max_all(lengths))));
+    const Term n = number(*max_all(lengths), trace);
     const Term place = arange(n);
     const Trace right = trace.scope("right"), left = trace.scope("left");
     //! [sides]
@@ -582,9 +582,10 @@ void count_published(Lesson& lesson)
     const Term groups = whole.given("groups[models]", {40, 8});
     const Term d_k = whole.given("d_k[models]", {128, 128});
     //! [bytes]
-    const Term bytes = whole("bytes[models]", layers * groups * d_k * 2 * 2);
+    const Term per_token = layers * groups * d_k * 2 * 2;
+    const Term bytes = whole("bytes[models]", per_token);
     const Term memory = whole.given("memory", std::int64_t{12} << 30);
-    const Term rows = whole("rows[models]", floor_divide(memory, bytes));
+    const Term rows = whole("rows[models]", floor_divide(memory, per_token));
     //! [bytes]
 
     const Term longest = whole.given("longest", 2048);

@@ -188,7 +188,7 @@ def lesson_29():
     rows, chances = padded()
     row = packed()
     layers.expect(row["chances"], chances)
-    golden = {"token_embedding": WORDS, "ids": ids, "lengths": LENGTHS, "starts": STARTS, "words": WORDS[[*ids, 0]], "position_embedding": PLACES, "longest": LONGEST}
+    golden = {"token_embedding": WORDS, "ids": ids, "lengths": LENGTHS, "starts": STARTS, "words": WORDS[[*ids, 0]], "position_embedding": PLACES}
     golden |= rows | {"padding": 1 - TOKENS / (len(TEXTS) * LONGEST)} | within("packed", row)
     golden |= {"wanted": WANTED, "seats": [SEATS]} | within("calls", seats()) | {"size": [SIZE], "blocks": [BLOCKS], "events": EVENTS}
     golden |= within("pages", pages(row)) | within("published", published())

@@ -50,9 +50,10 @@ for (const stage of moving.stages("pages")) {
         const shown = html("div", {}, moving.weighed([...slots].map(slot => word(slot) || "(empty)"), weights));
         [...shown.querySelectorAll(".weighed > span")].forEach((cell, i) => cell.classList.toggle("stale", i >= tokens[state.reader]));
         read.replaceChildren(html("p", {}, `What the last word of ${reader} request reads, and the weight on each:`), shown);
-        const foreign = weights.slice(tokens[state.reader]).reduce((sum, weight) => sum + weight, 0), rest = run.step("pages.rest").values;
-        note.textContent = `${reader} request has the blocks ${table.join(", ")}. ${run.step("pages.used").values[0]} of ${blocks} blocks are in use, ${run.step("pages.shared").values[0]} saved by sharing; ${
-            rest.reduce((sum, count) => sum + count, 0)} rows are left over in last blocks. ${
+        const foreign = weights.slice(tokens[state.reader]).reduce((sum, weight) => sum + weight, 0);
+        const isUsed = slot => tables.some(of => of.includes(Math.floor(slot / state.size)));
+        const rest = Array.from(written.keys()).filter(slot => isUsed(slot) && whose(slot).length === 0).length;
+        note.textContent = `${reader} request has the blocks ${table.join(", ")}. ${run.step("pages.used").values[0]} of ${blocks} blocks are in use, ${run.step("pages.shared").values[0]} saved by sharing; ${rest} rows are left over in last blocks. ${
             state.beyond ? `With the rest of its last block, ${numberText(foreign, ".2f", "real")} of the weight is on rows that are not its own, and the head’s context is off by up to ${
                 numberText(run.step(`${scope}.beyond.off`).values[0], ".2f", "real")}.` : "It reads its own words, and the context is what it would be alone."}`;
     });

@@ -8,12 +8,17 @@
 namespace attn {
 namespace {
 
-std::size_t blocks_for(std::size_t tokens, std::size_t size) { return (tokens + size - 1) / size; }
+std::size_t blocks_for(std::size_t tokens, std::size_t size) { return tokens / size + (tokens % size > 0 ? 1 : 0); }
+
+void expect_rows(std::size_t size)
+{
+    if (size == 0)
+        throw Error("pages: a block has no row, expected 1 or more");
+}
 
 void expect_table(const PageTable& table, const Pages& pages)
 {
-    if (pages.size == 0)
-        throw Error("pages: a block has no row, expected 1 or more");
+    expect_rows(pages.size);
     for (const std::size_t block : table.blocks)
         if (block >= pages.count)
             throw Error("pages: a table has block " + std::to_string(block) + ", and the pool has " +
@@ -56,6 +61,7 @@ std::vector<std::size_t> users_of(const Pages& pages)
 
 PageTable beginning_of(const PageTable& table, std::size_t tokens, std::size_t size)
 {
+    expect_rows(size);
     if (tokens > table.tokens)
         throw Error("pages: a sequence has " + std::to_string(table.tokens) + " tokens, and its first " +
                     std::to_string(tokens) + " are asked for");

@@ -1,6 +1,7 @@
 #include "paged_cache.hpp"
 
 #include "attn/core/error.hpp"
+#include "attn/core/memory.hpp"
 #include "attn/reference/ops/terms.hpp"
 
 #include <algorithm>
@@ -57,8 +58,9 @@ PagedCache::PagedCache(const PagePool& pool, const std::vector<std::size_t>& len
     if (pool.size == 0)
         throw Error("run_schedule: a page has 0 tokens, expected 1 or more");
     for (const std::size_t length : lengths)
-        pages_.count += (length + pool.size - 1) / pool.size;
+        pages_.count += length / pool.size + (length % pool.size > 0 ? 1 : 0);
     pages_.count = pool.blocks.value_or(pages_.count);
+    expect_memory("the pool of pages", {pages_.count, pool.size});
 }
 
 PlacedCache PagedCache::before(const std::vector<Segment>& call, const Trace& trace)

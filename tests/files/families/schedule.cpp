@@ -307,6 +307,12 @@ TEST_CASE("requests that leave make room for those that come, and a full pool is
     refused("the pool is full");
     schedule.pages = PagePool{.size = 0};
     refused("a page has 0 tokens");
+    for (const std::size_t many : {std::size_t{1} << 40, ~std::size_t{0}}) {
+        schedule.pages = PagePool{.size = many};
+        refused("the pool of pages would be");
+        schedule.pages = PagePool{.size = 4, .blocks = many};
+        refused("the pool of pages would be");
+    }
     schedule.pages = PagePool{.size = 4};
     schedule.ring = 100;
     refused("a ring or in pages");

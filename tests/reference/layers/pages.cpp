@@ -129,5 +129,6 @@ TEST_CASE("what is no table of a pool is refused", "[layers][pages]")
     CHECK_THROWS_WITH(slots_of({{0, 1}, 4}, pages), ContainsSubstring("4 tokens need 1"));
     CHECK_THROWS_WITH(slots_of({{0}, 1}, {.size = 0, .count = 1, .tables = {}}), ContainsSubstring("no row"));
     CHECK_THROWS_WITH(users_of({.size = 4, .count = 1, .tables = {{{1}, 1}}}), ContainsSubstring("block 1"));
+    CHECK_THROWS_WITH(beginning_of(pages.tables[0], 1, 0), ContainsSubstring("no row"));
     CHECK_THROWS_WITH(beginning_of(pages.tables[0], 4, 4), ContainsSubstring("has 3 tokens, and its first 4"));
 }
