@@ -188,7 +188,7 @@ void change_order(Lesson& lesson, const Term<Matrix>& logits, const Cuts& cuts)
     //! [order]
     const SamplingOptions options{.top_p = (*cuts.top_p)(0)};
     const Matrix left =
-        token_probabilities(*divided, options, lesson.unrecorded_trace().scope("order"));
+        token_probabilities(*divided, options, lesson.unrecorded_trace().scope("nuclei"));
     const Term probabilities = trace.given("probabilities[t, vocabulary]", left);
     const Term sizes = trace("sizes[t]", sum_along(ones(probabilities > 0), 1));
     std::vector<std::vector<double>> rows;
@@ -236,6 +236,10 @@ Guess guess(Lesson& lesson, const SmallModel& model, const SmallModel& small,
     const Term guesses = lesson.input("guesses[one]", Integers{4}),
                seed = lesson.input("seed[one]", Integers{35});
     const std::size_t n = ids.size(), most = small.weights.position_embedding.shape(0);
+    if (n >= most)
+        throw Error("ids: expected at most " + std::to_string(most - 1) +
+                    " words, since the models have " + std::to_string(most) +
+                    " positions and a guess needs one, found " + std::to_string(n));
     if ((*guesses)(0) < 1 || n + static_cast<std::size_t>((*guesses)(0)) > most)
         throw Error("guesses: expected 1 to " + std::to_string(most - n) +
                     ", since the models have " + std::to_string(most) +
