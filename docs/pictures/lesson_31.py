@@ -60,7 +60,7 @@ def losses(site):
     axes.set_yticks(range(len(formats)), names)
     axes.invert_yaxis()
     axes.set(xlim=(0, 3.4), xlabel="expected loss, nats per word")
-    axes.legend(loc="lower right", frameon=False)
+    axes.legend(loc="upper right", frameon=False)
     return drawn, f"The line is the loss with an exact cache, {exact:.3f}. One large channel in each head breaks scales by token; scales by channel don't notice it."
 
 

@@ -48,11 +48,11 @@ for (const stage of moving.stages("bits")) {
         heads.replaceChildren(...[["keys", "the keys"], ["stored", "what is read back"]].map(([of, title]) => html("figure", {},
             map(words, { shape: [n, d], values: results[of].values.map(Number) }, title, shown), html("figcaption", {}, title))));
 
-        // The grid that the last word's numbers fall on: its codes, those of the type below them.
+        // What is stored of the last word.
         const last = results.codes.values.map(Number).slice(-d);
         line.replaceChildren(html("small", {}, `codes of “${words[n - 1]}”`), html("div", { class: "strip" }, ...moving.cells(last, largest, grid === "round" ? ".0f" : ".3g")));
         note.textContent = `${name}, ${scales[state.scale]}${state.turned ? ", after a rotation" : ""}: scores of size ${shown(value("size"))} are off by ${numberText(value("off"), ".3f", "real")} (roots of mean squares); ${
-            value("zeros")} of ${n * d} numbers are stored as zero. ${results.scale.values.length} scales are stored.`;
+            value("zeros")} of ${n * d} numbers are stored as zero. Beside the codes ${results.scale.values.length === 1 ? "one scale is" : `${results.scale.values.length} scales are`} stored.`;
     });
     stage.append(
         html("p", { class: "controls" },
