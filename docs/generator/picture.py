@@ -170,13 +170,13 @@ def part_to_svg(drawn, name, run, box):
 
 
 def rows_of_panels(drawn):
-    """The panels of a figure, row by row; none where something connects them or they share an axis."""
+    """The panels of a figure, row by row; none where something connects them, they share an axis, or a row has more than five."""
     if any((drawn.artists, drawn.texts, drawn.lines, drawn.legends, drawn.images)) or any(len(axes.get_shared_y_axes().get_siblings(axes)) > 1 for axes in drawn.axes):
         return []
     rows = {}
     for axes in drawn.axes:
         rows.setdefault(round(axes.get_position().y1 + axes.get_position().y0, 3), []).append(axes)  # by its middle
-    return list(rows.values())
+    return list(rows.values()) if max(map(len, rows.values()), default=0) <= 5 else []  # many small ones are read together
 
 
 def panels_to_svg(drawn, name, run=None):
