@@ -225,7 +225,7 @@ def compact(svg, name):
     """The same picture in a third of the letters: what many elements have in common is said once, and groups that say nothing are left out."""
     svg = re.sub(r'<path [^>]*style="fill: none"/>', "", svg)
     svg = re.sub(r"<g( data-live=[^>]*)>\s*<(path|text) ([^>]*>(?:[^<]*</text>)?)\s*</g>", r"<\2\1 \3", svg)
-    svg = re.sub(r' clip-path="[^"]*"(?= style="fill: [^;"]*(?:; (?:fill-)?opacity: [^;"]*)?"/>)', "", svg)  # a cell without a line around it
+    svg = re.sub(r'(<path data-live=[^>]*) clip-path="[^"]*"', r"\1", svg)  # a cell is within its axes
     drawn = Counter(re.findall(r' data-cell-colour="[^"]*" data-largest="[^"]*"', svg))
     for same in drawn if len(drawn) == 1 else ():
         svg = re.sub("<svg", f"<svg{same}", svg.replace(same, ""), count=1)
