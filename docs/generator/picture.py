@@ -170,13 +170,13 @@ def part_to_svg(drawn, name, run, box):
 
 
 def rows_of_panels(drawn):
-    """The panels of a figure, row by row; none where something connects them or they share an axis."""
+    """The panels of a figure, row by row; none where something connects them, they share an axis, or a row has more than five."""
     if any((drawn.artists, drawn.texts, drawn.lines, drawn.legends, drawn.images)) or any(len(axes.get_shared_y_axes().get_siblings(axes)) > 1 for axes in drawn.axes):
         return []
     rows = {}
     for axes in drawn.axes:
         rows.setdefault(round(axes.get_position().y1 + axes.get_position().y0, 3), []).append(axes)  # by its middle
-    return list(rows.values())
+    return list(rows.values()) if max(map(len, rows.values()), default=0) <= 5 else []  # many small ones are read together
 
 
 def panels_to_svg(drawn, name, run=None):
@@ -225,7 +225,7 @@ def compact(svg, name):
     """The same picture in a third of the letters: what many elements have in common is said once, and groups that say nothing are left out."""
     svg = re.sub(r'<path [^>]*style="fill: none"/>', "", svg)
     svg = re.sub(r"<g( data-live=[^>]*)>\s*<(path|text) ([^>]*>(?:[^<]*</text>)?)\s*</g>", r"<\2\1 \3", svg)
-    svg = re.sub(r' clip-path="[^"]*"(?= style="fill: [^;"]*(?:; (?:fill-)?opacity: [^;"]*)?"/>)', "", svg)  # a cell without a line around it
+    svg = re.sub(r'(<path data-live=[^>]*) clip-path="[^"]*"', r"\1", svg)  # a cell is within its axes
     drawn = Counter(re.findall(r' data-cell-colour="[^"]*" data-largest="[^"]*"', svg))
     for same in drawn if len(drawn) == 1 else ():
         svg = re.sub("<svg", f"<svg{same}", svg.replace(same, ""), count=1)

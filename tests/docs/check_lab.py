@@ -30,6 +30,7 @@ READY = "return document.readyState === 'complete' && !document.querySelector('.
 # One edited cell to all numbers: a tenth of a second, and more for a lesson that computes more. Machines of tests are slow.
 FIRST_RESULT, EDIT = 2.0, 0.1
 SLOW_MACHINE = 4
+FIRST_LOAD = 2**20  # bytes, as they are on the disk, before the lab
 ROOT = Path(__file__).resolve().parents[2]
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -89,6 +90,8 @@ TEXTS = "return [...document.querySelectorAll('.contents [data-live]:not(svg *)'
 
 def check_lesson(reader, page, lesson):
     reader.open(page)
+    loaded = reader.run("return [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')].filter(e => !e.name.endsWith('/lab.js')).reduce((sum, e) => sum + e.decodedBodySize, 0)")
+    reader.expect(0 < loaded <= FIRST_LOAD, f"it loads {loaded:,} bytes before the lab, {FIRST_LOAD:,} at most")
     before = reader.run(TEXTS)
     took = reader.timed(lambda: reader.run("document.querySelector('.lab-open').click()"), "the first run does not come")
     reader.expect("all verified" in reader.badge() and reader.trouble() == "", f"the example: {reader.badge()} {reader.trouble()}")
