@@ -24,6 +24,8 @@ class Calls:
     step(…, mask)         for rows of unequal lengths: (batch, tokens so far and now), 1 for a token, 0 for padding
     step(…, positions)    (batch, n): of each token in its sequence. mask and positions are None where no row has padding
     whole(ids)            the logits of the model without a cache, which are what the others are compared with
+    weights()             the config and the state dict of GPT-2, or of a model like Llama, as transformers names them: what config.json and the
+                          weights say is then computed by a decoder of attn, and mistakes are known by their numbers
     reorder(state, rows)  the state whose row i goes on as rows[i] did, as beams need it
     fork(state)           a state of its own that goes on from there
     truncate(state, n)    the state after the first n columns, as speculation needs it
@@ -94,6 +96,12 @@ class Schedule:
         if any(row.left or row.right for call in self.calls for row in call.rows):
             found.add("mask")
         return frozenset(found | ({"mask"} if "join" in found or any(call.told for call in self.calls) else set()))
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """Schedules that ask for the same of an adapter. Rows with padding are a group of their own."""
+        is_padded = any(row.left or row.right for call in self.calls for row in call.rows)
+        return tuple(sorted(self.needs)) + ("padding",) * is_padded
 
     @property
     def steps(self) -> int:
@@ -274,8 +282,12 @@ class Outcome:
         return sum(len(marks) - marks.count(ABSENT) for marks in self.cells.values())
 
     @property
+    def wrong(self) -> int:
+        return sum(marks.count(WRONG) for marks in self.cells.values())
+
+    @property
     def is_wrong(self) -> bool:
-        return any(WRONG in marks for marks in self.cells.values())
+        return self.wrong > 0
 
 
 class Runner:
@@ -289,6 +301,7 @@ class Runner:
         self.takes = {name for name in takes_only if takes(adapter.step, name)}
         self.has_source = takes(adapter.start, "source")
         self.can = {name for name in ("whole", "reorder", "fork", "truncate", "join", "packed") if callable(getattr(adapter, name, None))} | self.takes
+        self.whole: Callable[[Any], Array] | None = None  # instead of the adapter's
         self.at_once: dict[int, Array] = {}
         self.eps = 0.0
         self.notes: dict[str, None] = {}
@@ -304,7 +317,7 @@ class Runner:
     def ask(self, sequence: int) -> Array:
         ids = self.sequences[sequence][None]
         if "whole" in self.can:
-            return self.logits(self.guarded(self.adapter.whole, self.given(ids)), 1, ids.shape[1], "whole()")[0]
+            return self.logits(self.guarded(self.whole or self.adapter.whole, self.given(ids)), 1, ids.shape[1], "whole()")[0]
         return self.ask_with_state(sequence)
 
     def ask_with_state(self, sequence: int) -> Array:
