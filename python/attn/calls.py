@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import array_of
+from .calls_lines import recorded
 from .calls_mistakes import KINDS, MISTAKES, PLACED, Mistake
 from .calls_models import calls_of_model
 from .calls_reference import Decoder
@@ -22,6 +23,7 @@ from .calls_weights import Weighted
 from .calls_schedules import (A, ABSENT, B, EPSILONS, NAMES, PARTS, ROUNDED, SAME, WRONG, Altered, Calls, Difference, Outcome, Row, Runner, Schedule, differences,
                               schedules)
 from .program import Error
+from .report import Between
 from .shown import page_of, paragraph
 
 Array = Any
@@ -274,6 +276,12 @@ class Check:
             self.models[mistake, kind, takes_tokens] = Remembered(decoder, self.tokens, self.vocabulary, self.seed, takes_only=tuple(self.runner.takes))
         return self.models[mistake, kind, takes_tokens]
 
+    def lines_of(self, outcome: Outcome) -> Between | str | None:
+        """The wrong call beside the same tokens at once, recorded."""
+        if outcome.schedule is AGAIN or outcome.first is None or not any(call.do == "step" for call in outcome.schedule.calls):
+            return None
+        return recorded(self.runner, outcome.schedule, outcome.first)
+
     def find_weights(self) -> None:
         """Sets weighted, where the weights are known, and few enough."""
         given = getattr(self.runner.adapter, "weights", None)
@@ -462,6 +470,7 @@ class CallsReport:
     verdict         "the same", "different" or "undecided"
     first_wrong     the simplest schedule that differs: schedule, call, sequence, position, off, size, found, expected; None where there is none
     mistakes        the mistakes that have this pattern: id, sentence, why, link. Several, where it doesn't tell them apart
+    between         last_right and first_wrong: arrays of the wrong call, with file, line, variable and function; None where none was recorded
     by_numbers      the mistakes were made with the model's own weights, and give these results, not only this pattern
     not_explained   schedules in which something else is wrong than these mistakes do
     pattern         of each schedule that was run, its marks: {"step by step": {"A": "....|x|x"}}
@@ -484,6 +493,10 @@ class CallsReport:
         self.pattern = {one.schedule.name: marks_of(one) for one in check.outcomes}
         wrong = [one for one in check.outcomes if one.is_wrong]
         self.first_wrong = wrong[0].first if wrong and verdict == "different" else None
+        lines = check.lines_of(wrong[0]) if self.first_wrong else None
+        self.between = lines if isinstance(lines, Between) else None
+        if isinstance(lines, str):
+            self.left_out["lines of the source"] = lines
         self.case: str | None = None
         results = sum(one.compared for one in check.outcomes)
         steps = sum(one.schedule.steps for one in check.outcomes)
@@ -499,7 +512,8 @@ class CallsReport:
         self.text = "".join(line + "\n" for line in self.lines())
         self.json = {"verdict": verdict, "same": self.ok, "checked": self.checked, "first_wrong": self.first_wrong and finite(asdict(self.first_wrong)),
                      "looks_like": [{"id": one.id, "sentence": one.sentence, "why": one.why, "link": one.link} for one in self.mistakes],
-                     "not_explained": self.not_explained, "by_numbers": self.by_numbers, "pattern": self.pattern, "left_out": self.left_out, "why_undecided": self.why_undecided, "hint": self.hint,
+                     "between": self.between and asdict(self.between), "not_explained": self.not_explained, "by_numbers": self.by_numbers,
+                     "pattern": self.pattern, "left_out": self.left_out, "why_undecided": self.why_undecided, "hint": self.hint,
                      "worst": finite(self.worst), "allowed": self.allowed, "schedules": [one.json() for one in self.schedules]}
 
     def lines(self) -> Iterator[str]:
@@ -513,6 +527,9 @@ class CallsReport:
             for name in self._wrong:
                 for i, (row, marks) in enumerate(self.pattern[name].items()):
                     yield f"  {name if i == 0 else '':{width}}  {row}  {shortened(marks)}"
+            if self.between:
+                yield f"first wrong array of that call, beside those at once: {self.between.first_wrong}" + (
+                    f"; last right: {self.between.last_right}" if self.between.last_right else "")
             right = [one.name for one in self.schedules if one.name not in self._wrong]
             yield f"right: {', '.join(right) or 'none'}"
             if self.by_numbers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -302,6 +303,8 @@ class Runner:
         self.has_source = takes(adapter.start, "source")
         self.can = {name for name in ("whole", "reorder", "fork", "truncate", "join", "packed") if callable(getattr(adapter, name, None))} | self.takes
         self.whole: Callable[[Any], Array] | None = None  # instead of the adapter's
+        self.watch: Callable[[int], Any] | None = None  # of a call's number: what it is made in, or None
+        self.watched: Any = None
         self.at_once: dict[int, Array] = {}
         self.eps = 0.0
         self.notes: dict[str, None] = {}
@@ -348,7 +351,9 @@ class Runner:
     def step(self, state: Any, ids: Array, mask: Array | None, positions: Array | None) -> tuple[Array, Any]:
         named = {name: self.given(array) for name, array in (("mask", mask), ("positions", positions)) if array is not None and name in self.takes}
         own = self.given(ids)
-        returned = self.guarded(self.adapter.step, own, state, **named)
+        with self.watched or contextlib.nullcontext():
+            returned = self.guarded(self.adapter.step, own, state, **named)
+        self.watched = None
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise Error(f"step() returned {'a tuple of ' + str(len(returned)) if isinstance(returned, tuple) else type(returned).__name__}, "
                         "expected logits and the state for the next call")
@@ -433,8 +438,9 @@ PARTS = ("before", "after", "padding", "others", "requests")
 class Playing:
     """One run of a schedule: the states, and what each row has had so far."""
 
-    def __init__(self, runner: Runner, outcome: Outcome, altered: Altered | None = None):
+    def __init__(self, runner: Runner, outcome: Outcome, altered: Altered | None = None, until: int = 0):
         self.runner, self.outcome, self.altered = runner, outcome, altered
+        self.until = altered.call if altered else until  # the last call; 0 for all
         self.generation: dict[str, int] = {}  # how often a state was started
         self.states: dict[str, Any] = {}
         self.real: dict[str, Array] = {}  # (b, columns)
@@ -445,7 +451,7 @@ class Playing:
             self.runner.reference(sequence)  # before this schedule's states, of which some adapters have one at a time
         for call in self.outcome.schedule.calls:
             getattr(self, call.do)(call)
-            if self.altered and self.call >= self.altered.call:
+            if self.until and self.call >= self.until:
                 break
 
     def start(self, call: Call) -> None:
@@ -469,6 +475,7 @@ class Playing:
         real = np.concatenate([before, now], 1)
         positions = np.maximum(before.sum(1, keepdims=True) + np.cumsum(now, 1) - 1, 0)
         is_told = call.told or not real.all()
+        runner.watched = runner.watch(self.call + 1) if runner.watch else None
         logits, self.states[call.state] = runner.step(self.states[call.state], ids, real.astype(np.int64) if is_told else None, positions if is_told else None)
         self.real[call.state] = real
         self.state = self.name_of(call.state)
@@ -577,7 +584,6 @@ def maker(like: Any) -> Callable[[Array], Any]:
 
 def no_gradients() -> Any:
     """Where the adapter uses PyTorch, it is in memory."""
-    import contextlib
     import sys
 
     torch = sys.modules.get("torch")
