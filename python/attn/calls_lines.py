@@ -69,10 +69,10 @@ def between_of(found: Comparison, row: Row | None) -> Between | None:
 
 
 def is_misplaced(part: str, row: Row) -> bool:
-    """part: such as "[:, 5:8, :] of A", of the tokens at once"""
+    """part: such as "[:, 5:8, :] of A", of the tokens at once. What is as long as all before this call may be what is stored of them."""
     slices = [(int(begin), int(end)) for begin, end in re.findall(r"(\d+):(\d+)", part)] if part.endswith("of A") else []
     of_call = [one for one in slices if one[1] - one[0] == row.end - row.begin]
-    return bool(of_call) and (row.begin, row.end) not in of_call
+    return bool(of_call) and not {(row.begin, row.end), (0, row.begin)} & set(of_call)
 
 
 def origin_of_side(side: Side) -> Origin:
