@@ -5,26 +5,32 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .arrays import array_of
+from .calls_lines import recorded
 from .calls_mistakes import KINDS, MISTAKES, PLACED, Mistake
 from .calls_models import calls_of_model
 from .calls_reference import Decoder
-from .calls_schedules import (A, ABSENT, B, EPSILONS, NAMES, PARTS, ROUNDED, SAME, WRONG, Altered, Calls, Difference, Outcome, Runner, Schedule, differences,
+from .calls_weights import Weighted
+from .calls_schedules import (A, ABSENT, B, EPSILONS, NAMES, PARTS, ROUNDED, SAME, WRONG, Altered, Calls, Difference, Outcome, Row, Runner, Schedule, differences,
                               schedules)
 from .program import Error
+from .report import Between
 from .shown import page_of, paragraph
 
 Array = Any
 AGAIN = Schedule("asked again", (), "the first sequence at once, after another one")
 CLEAR = 8.0  # a difference of so many times what roundings can do is no rounding
+AGREED = 1e-5  # of the largest logit: two programs with one model's weights agree to that, whatever their tables are kept in
+MOST_WEIGHTS = 4_000_000  # of which mistakes are made with the model's own numbers
 PROBED = 3  # wrong schedules of which is asked what a result depends on
 
 
@@ -75,6 +81,12 @@ class Check:
         self.left_out: dict[str, str] = dict.fromkeys(notes, "")
         self.outcomes: list[Outcome] = []
         self.hint: str | None = None
+        self.patterns: dict[tuple[str, ...], Pattern] = {}
+        self.not_explained: list[str] = []
+        self.weighted: Any = None
+        self.positions, self.by_numbers = "", False
+        self.models: dict[tuple[Mistake, str, bool], Remembered] = {}
+        self.find_weights()
 
     def run_all(self) -> None:
         self.outcomes = []
@@ -97,7 +109,8 @@ class Check:
         if self.begin():
             self.run_all()
             small, compared = (sum(getattr(one, name) for one in self.outcomes) for name in ("small", "compared"))
-            if runner.eps == EPSILONS["float64"] and runner.tolerance is None and small > compared / 5:
+            is_small = small > compared / 5 or any(0 < one.small == one.wrong for one in self.outcomes)
+            if runner.eps == EPSILONS["float64"] and runner.tolerance is None and is_small:
                 runner.eps = EPSILONS["float32"]  # some of it is computed in float32, whatever the type of its result
                 self.run_all()
         wrong = [one for one in self.outcomes if one.is_wrong]
@@ -132,6 +145,11 @@ class Check:
             raise Error(f"{self.tokens} tokens in one call: {error}") from None
         except Exception as error:
             raise Error(f"it fails with {self.tokens} tokens in one call: {type(error).__name__}: {error}; fewer are asked by max_tokens=, smaller ids by vocabulary=") from error
+        if self.weighted and not runner.whole:
+            off = float(differences(self.weighted(window=self.window).at_once(runner.sequences[A][None])[0], first).max()) / runner.size_of(A)
+            if off > AGREED and np.isfinite(first).all():
+                self.weighted = None
+                self.left_out["the numbers of mistakes"] = f"the whole is not what the config and the weights give: off by {off:.2g} of the largest logit"
         if not np.isfinite(first).any() or np.isnan(first).any():
             position = int(np.argwhere(~(np.isfinite(first).any(-1) & ~np.isnan(first).any(-1)))[0, 0])
             self.reasons.append(f"the whole sequence in one call gives numbers that are not finite, at position {position} first: there is nothing to compare with")
@@ -144,7 +162,7 @@ class Check:
                 return False
             position = int(np.argmax(off > runner.allowed()))
             k = int(differences(after, before)[position].argmax())
-            outcome = Outcome(AGAIN, again_cells(runner, before, after), worst=float(off.max()), first=Difference(
+            outcome = Outcome(AGAIN, again_cells(runner, before, after), {(1, 0): (Row(A, 0, len(after)), after)}, worst=float(off.max()), first=Difference(
                 AGAIN.name, 3, "A", position, float(off[position] * runner.size_of(A)), runner.size_of(A), float(after[position, k]), float(before[position, k])))
             self.outcomes.append(outcome)
             self.hint = f"a later request fails: {failure}" if failure else (
@@ -188,22 +206,55 @@ class Check:
     # Names.
 
     def named(self) -> list[Mistake]:
-        """Mistakes that have this pattern in the schedules that could be run."""
-        run = [one for one in self.outcomes if not one.failure]
-        alone = [one for one in run if one.schedule.name != "packed"]  # what packs sequences has no state, and mistakes of its own
-        patterns = {is_packed: Pattern(self.runner, some) if any(one.is_wrong for one in some) else None for is_packed, some in ((True, run), (False, alone))}
-        for layers in (2, 1, 3):  # a mistake in one layer alone shows elsewhere, and so does a window in three
-            found = []
-            for mistake in MISTAKES:
-                pattern = patterns[mistake.is_packed]
-                if pattern and any(pattern.is_that_of(self.made(mistake, kind, layers)) for kind in self.kinds(mistake)):
-                    found.append(mistake)
+        """Mistakes that explain what differs. Schedules are looked at by what they need of an adapter, those that need nothing first: a mistake
+        stays where it has the pattern of one group after the other. A group that none of them explains is put aside, and said."""
+        groups: dict[tuple[str, ...], list[Outcome]] = {}
+        for one in self.outcomes:
+            if not one.failure:
+                groups.setdefault(one.schedule.group, []).append(one)
+        some = list(groups.values())
+        for takes_tokens in (False, True) if self.weighted else ():
+            found, aside = self.explained(some, [(one, self.weighted_made(one, kind, takes_tokens)) for one in MISTAKES for kind in self.kinds(one, True)], Numbers)
             if found:
+                self.by_numbers, self.not_explained = True, aside
                 return found
-        return []
+        best: tuple[list[Mistake], list[str]] = [], []
+        possible = [one for one in MISTAKES if one.is_of_others or not self.weighted]  # the numbers rule out the others
+        for layers in (2, 1, 3):  # a mistake in one layer alone shows elsewhere, and so does a window in three
+            found, aside = self.explained(some, [(one, self.made(one, kind, layers)) for one in possible for kind in self.kinds(one)], self.pattern_of)
+            if found and (not best[0] or len(aside) < len(best[1])):
+                best = found, aside
+            if found and not aside:
+                break
+        self.not_explained = best[1]
+        return best[0]
 
-    def kinds(self, mistake: Mistake) -> Iterator[str]:
+    def explained(self, groups: Sequence[Sequence[Outcome]], left: Sequence[tuple[Mistake, Remembered]],
+                  pattern_of: Callable[..., Any]) -> tuple[list[Mistake], list[str]]:
+        """Mistakes, and the schedules that differ in another way than they do. left: the mistakes, made"""
+        first: Sequence[Outcome] = ()
+        is_seen, aside = False, []
+        for group in groups:
+            pattern = pattern_of(self.runner, group, first)
+            fitting = [one for one in left if pattern.is_that_of(one[1])]
+            if fitting:
+                left, first = fitting, first or group
+                is_seen = is_seen or pattern.is_wrong
+            else:
+                aside += [one.schedule.name for one in group]
+        return list(dict.fromkeys(mistake for mistake, _ in left)) if is_seen else [], aside
+
+    def pattern_of(self, runner: Runner, group: Sequence[Outcome], first: Sequence[Outcome]) -> Pattern:
+        key = tuple(one.schedule.name for one in (*first, *group))
+        if key not in self.patterns:
+            self.patterns[key] = Pattern(runner, group, first)
+        return self.patterns[key]
+
+    def kinds(self, mistake: Mistake, is_weighted: bool = False) -> Iterator[str]:
         for kind in mistake.kinds:
+            own = KINDS[kind].get("positions", "rotary")
+            if is_weighted and (kind in ("source", "recurrent") or (kind in PLACED and own != self.positions)):
+                continue
             of_window = kind in ("ring", "first kept")
             if (kind == "source") == self.runner.has_source and (bool(self.window) or not of_window) and (of_window or kind_of(kind, self.kind)):
                 yield kind
@@ -213,6 +264,42 @@ class Check:
         of_window = self.window and kind in ("ring", "first kept", *PLACED)
         return made(mistake, kind, layers, self.window if of_window else 0, self.tokens, min(self.vocabulary, 64), self.seed, "whole" in self.runner.can,
                     tuple(sorted(self.runner.takes)))
+
+    def weighted_made(self, mistake: Mistake, kind: str, takes_tokens: bool) -> Remembered:
+        """The same, with the model's own weights. takes_tokens: a chunk is given to it token by token, as some programs do"""
+        options = {**KINDS[kind], **({"window": self.window} if self.window else {})}
+        if (mistake, kind, takes_tokens) not in self.models:
+            decoder = mistake.made(self.weighted, **options)
+            if "whole" in self.runner.can:
+                decoder.whole = self.weighted(**options).at_once  # type: ignore[attr-defined, misc]
+            decoder.takes_tokens = takes_tokens
+            self.models[mistake, kind, takes_tokens] = Remembered(decoder, self.tokens, self.vocabulary, self.seed, takes_only=tuple(self.runner.takes))
+        return self.models[mistake, kind, takes_tokens]
+
+    def lines_of(self, outcome: Outcome) -> Between | str | None:
+        """The wrong call beside the same tokens at once, recorded."""
+        if outcome.schedule is AGAIN or outcome.first is None or not any(call.do == "step" for call in outcome.schedule.calls):
+            return None
+        return recorded(self.runner, outcome.schedule, outcome.first)
+
+    def find_weights(self) -> None:
+        """Sets weighted, where the weights are known, and few enough."""
+        given = getattr(self.runner.adapter, "weights", None)
+        returned = given() if callable(given) else None
+        if returned is None:
+            return
+        if not isinstance(returned, tuple) or len(returned) != 2 or not all(isinstance(one, Mapping) for one in returned):
+            raise Error("weights() has to return a config and a state dict")
+        config, weights = returned
+        if sum(math.prod(getattr(one, "shape", ())) for one in weights.values()) > MOST_WEIGHTS:
+            self.left_out["the numbers of mistakes"] = f"more than {MOST_WEIGHTS} weights: mistakes are told apart by what differs alone"
+            return
+        weighted = partial(Weighted, config, weights)
+        self.positions = weighted().positions  # refuses what it does not know
+        self.weighted = weighted
+        if "whole" not in self.runner.can:
+            self.runner.whole = lambda ids: weighted(window=self.window).at_once(np.asarray(array_of("ids", ids)))
+            self.runner.can.add("whole")
 
 
 @lru_cache(maxsize=512)
@@ -235,7 +322,7 @@ class Remembered(Runner):
     def __init__(self, *arguments: Any, **named: Any):
         super().__init__(*arguments, **named)
         self.outcomes: dict[Any, Outcome] = {}
-        self.again: dict[tuple[int, int], str] | None = None
+        self.again: tuple[Array, Array] | None = None
 
     def run(self, schedule: Schedule, altered: Altered | None = None) -> Outcome:
         if (schedule, altered) not in self.outcomes:
@@ -244,24 +331,31 @@ class Remembered(Runner):
 
     def marks_again(self) -> dict[tuple[int, int], str]:
         """Marks of the first sequence, asked for at once before and after another one."""
+        return again_cells(self, *self.twice())
+
+    def twice(self) -> tuple[Array, Array]:
         if self.again is None:
-            self.again = again_cells(self, *self.asked_again()[:2])
+            self.again = self.asked_again()[:2]
         return self.again
 
 
 class Pattern:
-    """What differs: in which schedules, rows and tokens; which wrong results are equal to each other; and what a wrong result depends on."""
+    """What differs in some schedules: in which rows and tokens; which wrong results are equal to each other, and to those of the schedules
+    before these; and what a wrong result depends on."""
 
-    def __init__(self, runner: Runner, outcomes: Sequence[Outcome]):
+    def __init__(self, runner: Runner, outcomes: Sequence[Outcome], before: Sequence[Outcome] = ()):
+        self.before = before
         self.outcomes = sorted(outcomes, key=lambda one: (not one.is_wrong, one.schedule.steps))  # what rules out most comes first
         self.is_again = outcomes[0].schedule is AGAIN
-        self.traits = list(traits(runner, self.outcomes)) if not self.is_again else []
+        self.is_wrong = any(one.is_wrong for one in outcomes)
+        self.traits = list(traits(runner, self.outcomes, known_of(runner, before))) if not self.is_again else []
 
     def is_that_of(self, made: Remembered) -> bool:
         if self.is_again:
             return made.marks_again() == self.outcomes[0].cells
         found = (self.same_cells(made, mine) for mine in self.outcomes)
-        for mine, other in zip(self.traits, traits(made, found)):
+        before = [one for one in (self.same_cells(made, mine) for mine in self.before) if one]
+        for mine, other in zip(self.traits, traits(made, found, known_of(made, before))):
             if other != mine:
                 return False
         return WRONG not in made.marks_again()[1, 0]
@@ -282,9 +376,43 @@ class Pattern:
         return replace(other, cells=cells, values=values)
 
 
-def traits(runner: Runner, outcomes: Iterable[Outcome | None]) -> Iterator[Any]:
-    """Of each schedule: which wrong results are equal to an earlier one, and of the first of them what they depend on."""
+class Numbers:
+    """The results of some schedules, token for token, where the mistakes are made with the model's own weights."""
+
+    def __init__(self, runner: Runner, outcomes: Sequence[Outcome], before: Sequence[Outcome] = ()):
+        self.runner = runner
+        self.outcomes = sorted(outcomes, key=lambda one: (not one.is_wrong, one.schedule.steps))
+        self.bound = max(CLEAR * runner.allowed(), AGREED)
+        self.is_wrong = any(one.worst > CLEAR * self.bound for one in outcomes)
+
+    def is_that_of(self, made: Remembered) -> bool:
+        return all(self.agree(mine, made) for mine in self.outcomes)
+
+    def agree(self, mine: Outcome, made: Remembered) -> bool:
+        if mine.schedule is AGAIN:
+            theirs = {key: (row, made.twice()[1]) for key, (row, _) in mine.values.items()}
+        elif mine.schedule.needs - made.can:
+            return False
+        else:
+            other = made.run(mine.schedule)
+            if other.failure:
+                return False
+            theirs = other.values
+        return mine.values.keys() == theirs.keys() and all(
+            differences(theirs[key][1][len(theirs[key][1]) - len(found):], found).max(initial=0) <= self.bound * self.runner.size_of(row.sequence)
+            for key, (row, found) in mine.values.items())
+
+
+def known_of(runner: Runner, outcomes: Iterable[Outcome]) -> dict[tuple[int, int], list[Array]]:
+    """The wrong results of each token, without those that are equal to an earlier one."""
     known: dict[tuple[int, int], list[Array]] = {}
+    for outcome in outcomes:
+        labels(runner, outcome, known)
+    return known
+
+
+def traits(runner: Runner, outcomes: Iterable[Outcome | None], known: dict[tuple[int, int], list[Array]]) -> Iterator[Any]:
+    """Of each schedule: which wrong results are equal to an earlier one, and of the first of them what they depend on."""
     probed = 0
     for outcome in outcomes:
         if outcome is None:
@@ -342,6 +470,9 @@ class CallsReport:
     verdict         "the same", "different" or "undecided"
     first_wrong     the simplest schedule that differs: schedule, call, sequence, position, off, size, found, expected; None where there is none
     mistakes        the mistakes that have this pattern: id, sentence, why, link. Several, where it doesn't tell them apart
+    between         last_right and first_wrong: arrays of the wrong call, with file, line, variable and function; None where none was recorded
+    by_numbers      the mistakes were made with the model's own weights, and give these results, not only this pattern
+    not_explained   schedules in which something else is wrong than these mistakes do
     pattern         of each schedule that was run, its marks: {"step by step": {"A": "....|x|x"}}
     checked         what was asked about and compared
     left_out        schedules that were not run, each with the reason
@@ -354,6 +485,7 @@ class CallsReport:
     def __init__(self, verdict: str, check: Check, mistakes: Sequence[Mistake] = ()):
         runner = check.runner
         self.verdict, self.ok, self.hint = verdict, verdict == "the same", check.hint
+        self.not_explained, self.by_numbers = list(check.not_explained), check.by_numbers
         self.mistakes = tuple(mistakes)
         self.why_undecided, self.failures = (list(check.reasons), []) if verdict != "different" else ([], list(check.reasons))
         self.left_out = dict(check.left_out)
@@ -361,11 +493,15 @@ class CallsReport:
         self.pattern = {one.schedule.name: marks_of(one) for one in check.outcomes}
         wrong = [one for one in check.outcomes if one.is_wrong]
         self.first_wrong = wrong[0].first if wrong and verdict == "different" else None
+        lines = check.lines_of(wrong[0]) if self.first_wrong else None
+        self.between = lines if isinstance(lines, Between) else None
+        if isinstance(lines, str):
+            self.left_out["lines of the source"] = lines
         self.case: str | None = None
         results = sum(one.compared for one in check.outcomes)
         steps = sum(one.schedule.steps for one in check.outcomes)
         name = type(getattr(runner.adapter, "model", runner.adapter)).__name__
-        reference = "the whole without a cache" if "whole" in runner.can else "the whole in one call"
+        reference = ("what these weights give" if runner.whole else "the whole without a cache") if "whole" in runner.can else "the whole in one call"
         self.checked = (f"{name}: {results} results of {len(check.outcomes)} schedules, {steps} calls, compared with {reference}; sequences of {check.tokens} and "
                         f"{len(runner.sequences[B])} tokens, {check.vocabulary} ids" + f", a window of {check.window}" * bool(check.window))
         if runner.eps:
@@ -376,6 +512,7 @@ class CallsReport:
         self.text = "".join(line + "\n" for line in self.lines())
         self.json = {"verdict": verdict, "same": self.ok, "checked": self.checked, "first_wrong": self.first_wrong and finite(asdict(self.first_wrong)),
                      "looks_like": [{"id": one.id, "sentence": one.sentence, "why": one.why, "link": one.link} for one in self.mistakes],
+                     "between": self.between and asdict(self.between), "not_explained": self.not_explained, "by_numbers": self.by_numbers,
                      "pattern": self.pattern, "left_out": self.left_out, "why_undecided": self.why_undecided, "hint": self.hint,
                      "worst": finite(self.worst), "allowed": self.allowed, "schedules": [one.json() for one in self.schedules]}
 
@@ -390,8 +527,13 @@ class CallsReport:
             for name in self._wrong:
                 for i, (row, marks) in enumerate(self.pattern[name].items()):
                     yield f"  {name if i == 0 else '':{width}}  {row}  {shortened(marks)}"
+            if self.between:
+                yield f"first wrong array of that call, beside those at once: {self.between.first_wrong}" + (
+                    f"; last right: {self.between.last_right}" if self.between.last_right else "")
             right = [one.name for one in self.schedules if one.name not in self._wrong]
             yield f"right: {', '.join(right) or 'none'}"
+            if self.by_numbers:
+                yield "the results are those of the mistake, made with these weights"
             if len(self.mistakes) > 1:
                 yield f"this pattern is that of each of these {len(self.mistakes)}, and may be that of others:"
             for mistake in self.mistakes:
@@ -399,6 +541,8 @@ class CallsReport:
                 yield f"  seen: {mistake.link}"
             if not self.mistakes:
                 yield "no mistake that is known here has this pattern"
+            elif self.not_explained:
+                yield f"that does not explain: {', '.join(self.not_explained)}"
         else:
             yield f"schedules: {', '.join(one.name for one in self.schedules) or 'none'}"
             yield f"differences: at most {self.worst:.2g} of the largest logit; allowed {self.allowed:.2g}"

@@ -44,12 +44,17 @@ class Mistake:
         """It is about sequences in one row."""
         return bool({"of_document", "packed_places", "resets"} & set(self.overrides))
 
-    def made(self, **options: Any) -> Decoder:
-        decoder = Decoder(**options)
+    @property
+    def is_of_others(self) -> bool:
+        """It reads what others have stored: its numbers are theirs."""
+        return "tokens_to_read" in self.overrides
+
+    def made(self, build: Callable[..., Decoder] = Decoder, **options: Any) -> Decoder:
+        decoder = build(**options)
         for name, answer in self.overrides.items():
             setattr(decoder, name, partial(answer, decoder, getattr(decoder, name)))
         if not self.is_packed and decoder.packed is not None:
-            decoder.packed = Decoder(**options).packed  # type: ignore[method-assign]
+            decoder.packed = build(**options).packed  # type: ignore[method-assign]
         return decoder
 
 
@@ -123,6 +128,13 @@ def of_last_request(decoder: Decoder, right: Any, batch: int) -> State:
     if last is not None and len(last.real) == batch:
         state.real, state.layers, state.tables = last.real, last.layers, last.tables
     decoder.last = state
+    return state
+
+
+def of_last_request_from_0(decoder: Decoder, right: Any, batch: int) -> State:
+    """Only the count of positions is set back."""
+    state = of_last_request(decoder, right, batch)
+    state.ahead = -state.real.shape[1]
     return state
 
 
@@ -356,6 +368,8 @@ MISTAKES = (
             "iCog-Labs-Dev/PC-Transformers/issues/129", PLACED, {"store": twice}),
     Mistake("last_request", "A new request finds the keys of the last one.", "The cache is not emptied, or its length is not set back.",
             "mudler/LocalAI/issues/6747", PLACED, {"start": of_last_request}),
+    Mistake("keys_of_last_request", "A new request sees the keys of the last one, and has its own positions.", "The count is set back, and the cache is not emptied.",
+            "mudler/LocalAI/issues/6747", PLACED, {**counted(lambda state, order, layer, right: right + state.ahead), "start": of_last_request_from_0}),
     Mistake("positions_of_last_request", "A new request's positions go on after the last one's.", "The cache is emptied, and the count is not set back.",
             "casper-hansen/AutoAWQ/issues/170", ("learned",), {"start": counted_on, "counted": lambda decoder, right, state, order, layer: (
                 right(state, order, layer) + state.ahead)}),

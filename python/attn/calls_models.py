@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from .calls_schedules import Calls, takes
+from .calls_weights import refused
 from .program import Error
 
 
@@ -48,6 +49,7 @@ class ModelCalls(Calls):
         if not found:
             raise Error(f"{type(model).__name__} takes no cache: there is no second call to check")
         self.name = found[0]
+        self.counts_columns = "position_ids" not in self.names or bool(getattr(model.config, "sliding_window", None))
 
     def whole(self, ids: Any) -> Any:
         return self.model(input_ids=self.placed(ids), **({"use_cache": False} if "use_cache" in self.names else {})).logits
@@ -55,12 +57,19 @@ class ModelCalls(Calls):
     def placed(self, ids: Any) -> Any:
         return ids.to(next(self.model.parameters()).device)
 
+    def weights(self) -> Any:
+        """Of a family that is known here."""
+        config = self.model.config.to_dict()
+        return None if refused(config) else (config, self.model.state_dict())
+
     def start(self, batch: int) -> Any:
         if self.kind == "static":
             return self.library.StaticCache(config=self.model.config, max_cache_len=1024), batch, 0
         return self.library.DynamicCache(config=self.model.config), batch, 0
 
     def step(self, ids: Any, state: Any, mask: Any = None, positions: Any = None) -> tuple[Any, Any]:
+        if mask is not None and self.counts_columns and ((mask[:, 1:] > mask[:, :-1]) & (mask.cumsum(1)[:, :-1] > 0)).any():
+            raise NotImplementedError(f"{type(self.model).__name__} counts columns, so that padding between tokens moves them apart; generate() gives none")
         given = {self.name: state[0], "use_cache": True}
         for name, value in (("attention_mask", mask), ("position_ids", positions)):
             if value is not None and name in self.names:

@@ -53,6 +53,7 @@ class Decoder(Calls):
         self.learned = random.standard_normal((capacity, width))
         names = ("q", "k", "v", "o", "up", "down", "cross_q", "cross_k", "cross_v", "cross_o")
         self.weights = [{name: random.standard_normal((width, width)) / np.sqrt(width) for name in names} for _ in range(layers)]
+        self.frequencies = 10.0 ** -np.arange(d // 2)
         self.taps = random.standard_normal((3, width))  # of the convolution
         self.pool = [random.standard_normal((2, 4096 // page, page, heads, d)) for _ in range(layers)] if page else []  # others' keys and values
         self.free = 0
@@ -75,24 +76,29 @@ class Decoder(Calls):
         memory = [] if source is None else [self.memory_of(one, self.embedding[source]) for one in self.weights]
         return State(np.ones((batch, 0), bool), layers, memory, [[] for _ in range(batch)])
 
+    takes_tokens = False  # a call without padding is taken token by token
+
     def step(self, ids: Array, state: State, mask: Array | None = None, positions: Array | None = None,
              documents: Array | None = None) -> tuple[Array, State]:
+        if self.takes_tokens and mask is None and documents is None and ids.shape[1] > 1:
+            results = [self.step(ids[:, i:i + 1], state)[0] for i in range(ids.shape[1])]
+            return np.concatenate(results, 1), state
         real = self.real_tokens(state, ids, mask)
         order = np.where(real, state.count[:, None] + np.cumsum(real, 1) - 1, -1)
         x = self.embedding[ids]
         if self.positions == "learned":
-            x = x + self.learned[self.places(state, order, positions, 0)]
+            x = x + self.learned_at(self.places(state, order, positions, 0))
         for layer, weights in enumerate(self.weights):
             places = self.places(state, order, positions, layer)
             mix = self.recur if self.mixer == "recurrent" else self.attend
-            x = x + mix(state, layer, norm(x), order, places, documents) @ weights["o"]
+            x = x + self.mixed(layer, mix(state, layer, self.normed(layer, "attention", x), order, places, documents))
             if self.cross:
                 keys, values = self.source_of(state, layer, x)
                 queries = self.split(norm(x) @ weights["cross_q"])
                 x = x + self.joined(softmax(self.scores(queries, keys)), values) @ weights["cross_o"]
-            x = x + np.tanh(norm(x) @ weights["up"]) @ weights["down"]
+            x = x + self.feed_forward(layer, self.normed(layer, "feed_forward", x))
         state.real, state.calls, state.prompt = np.concatenate([state.real, real], 1), state.calls + 1, state.prompt or ids.shape[1]
-        return norm(x) @ self.head, state
+        return self.normed(-1, "", x) @ self.head, state
 
     def at_once(self, ids: Array) -> Array:
         return self.step(ids, self.start(len(ids)))[0]
@@ -261,9 +267,25 @@ class Decoder(Calls):
 
     # The equations.
 
+    def normed(self, layer: int, name: str, x: Array) -> Array:
+        return norm(x)
+
+    def maps(self, layer: int, x: Array) -> tuple[Array, Array, Array]:
+        """Queries, keys and values (b, n, h, d)."""
+        queries, keys, values = (self.split(x @ self.weights[layer][name]) for name in "qkv")
+        return queries, keys, values
+
+    def mixed(self, layer: int, x: Array) -> Array:
+        return x @ self.weights[layer]["o"]
+
+    def feed_forward(self, layer: int, x: Array) -> Array:
+        return np.tanh(x @ self.weights[layer]["up"]) @ self.weights[layer]["down"]
+
+    def learned_at(self, places: Array) -> Array:
+        return self.learned[places]
+
     def attend(self, state: State, layer: int, x: Array, order: Array, places: Array, documents: Array | None) -> Array:
-        weights = self.weights[layer]
-        queries, keys, values = (self.split(x @ weights[name]) for name in "qkv")
+        queries, keys, values = self.maps(layer, x)
         queries, keys = self.rotated(queries, self.query_places(places, state)), self.stored_keys(keys, places)
         scales = np.stack([abs(array).max((2, 3)) if self.scaled else np.ones(order.shape) for array in (keys, values)], -1)
         new = {"keys": keys / scales[..., 0, None, None], "values": values / scales[..., 1, None, None], "scales": scales, "order": order, "places": places}
@@ -301,7 +323,7 @@ class Decoder(Calls):
         if self.positions != "rotary":
             return x
         half = self.d // 2
-        angles = np.asarray(places)[..., None, None] * 10.0 ** -np.arange(half)
+        angles = np.asarray(places)[..., None, None] * self.frequencies
         a, b = x[..., :half], x[..., half:]
         return np.concatenate([a * np.cos(angles) - b * np.sin(angles), b * np.cos(angles) + a * np.sin(angles)], -1)
 

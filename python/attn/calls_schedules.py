@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,6 +25,8 @@ class Calls:
     step(…, mask)         for rows of unequal lengths: (batch, tokens so far and now), 1 for a token, 0 for padding
     step(…, positions)    (batch, n): of each token in its sequence. mask and positions are None where no row has padding
     whole(ids)            the logits of the model without a cache, which are what the others are compared with
+    weights()             the config and the state dict of GPT-2, or of a model like Llama, as transformers names them: what config.json and the
+                          weights say is then computed by a decoder of attn, and mistakes are known by their numbers
     reorder(state, rows)  the state whose row i goes on as rows[i] did, as beams need it
     fork(state)           a state of its own that goes on from there
     truncate(state, n)    the state after the first n columns, as speculation needs it
@@ -94,6 +97,12 @@ class Schedule:
         if any(row.left or row.right for call in self.calls for row in call.rows):
             found.add("mask")
         return frozenset(found | ({"mask"} if "join" in found or any(call.told for call in self.calls) else set()))
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """Schedules that ask for the same of an adapter. Rows with padding are a group of their own."""
+        is_padded = any(row.left or row.right for call in self.calls for row in call.rows)
+        return tuple(sorted(self.needs)) + ("padding",) * is_padded
 
     @property
     def steps(self) -> int:
@@ -274,8 +283,12 @@ class Outcome:
         return sum(len(marks) - marks.count(ABSENT) for marks in self.cells.values())
 
     @property
+    def wrong(self) -> int:
+        return sum(marks.count(WRONG) for marks in self.cells.values())
+
+    @property
     def is_wrong(self) -> bool:
-        return any(WRONG in marks for marks in self.cells.values())
+        return self.wrong > 0
 
 
 class Runner:
@@ -289,6 +302,9 @@ class Runner:
         self.takes = {name for name in takes_only if takes(adapter.step, name)}
         self.has_source = takes(adapter.start, "source")
         self.can = {name for name in ("whole", "reorder", "fork", "truncate", "join", "packed") if callable(getattr(adapter, name, None))} | self.takes
+        self.whole: Callable[[Any], Array] | None = None  # instead of the adapter's
+        self.watch: Callable[[int], Any] | None = None  # of a call's number: what it is made in, or None
+        self.watched: Any = None
         self.at_once: dict[int, Array] = {}
         self.eps = 0.0
         self.notes: dict[str, None] = {}
@@ -304,7 +320,7 @@ class Runner:
     def ask(self, sequence: int) -> Array:
         ids = self.sequences[sequence][None]
         if "whole" in self.can:
-            return self.logits(self.guarded(self.adapter.whole, self.given(ids)), 1, ids.shape[1], "whole()")[0]
+            return self.logits(self.guarded(self.whole or self.adapter.whole, self.given(ids)), 1, ids.shape[1], "whole()")[0]
         return self.ask_with_state(sequence)
 
     def ask_with_state(self, sequence: int) -> Array:
@@ -335,7 +351,9 @@ class Runner:
     def step(self, state: Any, ids: Array, mask: Array | None, positions: Array | None) -> tuple[Array, Any]:
         named = {name: self.given(array) for name, array in (("mask", mask), ("positions", positions)) if array is not None and name in self.takes}
         own = self.given(ids)
-        returned = self.guarded(self.adapter.step, own, state, **named)
+        with self.watched or contextlib.nullcontext():
+            returned = self.guarded(self.adapter.step, own, state, **named)
+        self.watched = None
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise Error(f"step() returned {'a tuple of ' + str(len(returned)) if isinstance(returned, tuple) else type(returned).__name__}, "
                         "expected logits and the state for the next call")
@@ -420,8 +438,9 @@ PARTS = ("before", "after", "padding", "others", "requests")
 class Playing:
     """One run of a schedule: the states, and what each row has had so far."""
 
-    def __init__(self, runner: Runner, outcome: Outcome, altered: Altered | None = None):
+    def __init__(self, runner: Runner, outcome: Outcome, altered: Altered | None = None, until: int = 0):
         self.runner, self.outcome, self.altered = runner, outcome, altered
+        self.until = altered.call if altered else until  # the last call; 0 for all
         self.generation: dict[str, int] = {}  # how often a state was started
         self.states: dict[str, Any] = {}
         self.real: dict[str, Array] = {}  # (b, columns)
@@ -432,7 +451,7 @@ class Playing:
             self.runner.reference(sequence)  # before this schedule's states, of which some adapters have one at a time
         for call in self.outcome.schedule.calls:
             getattr(self, call.do)(call)
-            if self.altered and self.call >= self.altered.call:
+            if self.until and self.call >= self.until:
                 break
 
     def start(self, call: Call) -> None:
@@ -456,6 +475,7 @@ class Playing:
         real = np.concatenate([before, now], 1)
         positions = np.maximum(before.sum(1, keepdims=True) + np.cumsum(now, 1) - 1, 0)
         is_told = call.told or not real.all()
+        runner.watched = runner.watch(self.call + 1) if runner.watch else None
         logits, self.states[call.state] = runner.step(self.states[call.state], ids, real.astype(np.int64) if is_told else None, positions if is_told else None)
         self.real[call.state] = real
         self.state = self.name_of(call.state)
@@ -564,7 +584,6 @@ def maker(like: Any) -> Callable[[Array], Any]:
 
 def no_gradients() -> Any:
     """Where the adapter uses PyTorch, it is in memory."""
-    import contextlib
     import sys
 
     torch = sys.modules.get("torch")

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Does attn.check_calls() accept right caches, find each mistake with a cache, and name it or say which it can't tell apart?"""
 
-import contextlib
-import io
 import json
+import math
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 from recorded import ROOT, np
 
@@ -16,6 +17,7 @@ from attn.calls_mistakes import KINDS, MISTAKES
 from attn.calls_reference import Decoder, norm, softmax
 from attn.calls_schedules import Schedule, schedules
 from attn.calls_table import HEADER, rows
+from attn.program import find_program
 from attn.testing import assert_calls
 
 TABLE = [line.split("\t") for line in (ROOT / "docs" / "calls_table.tsv").read_text(encoding="utf-8").splitlines()]
@@ -268,6 +270,152 @@ class Paged(attn.Calls):
         return norm(x) @ self.model.head, {"table": state["table"], "length": past + n}
 
 
+def small_gpt(width=8, layers=2, vocabulary=40):
+    """A config and a state dict, as nn.Linear has its weights."""
+    random = np.random.default_rng(6)
+    shapes = {"wte.weight": (vocabulary, width), "wpe.weight": (160, width), "ln_f.weight": (width,), "ln_f.bias": (width,)}
+    for i in range(layers):
+        for name, out, into in (("attn.c_attn", 3 * width, width), ("attn.c_proj", width, width), ("mlp.c_fc", 16, width), ("mlp.c_proj", width, 16)):
+            shapes.update({f"h.{i}.{name}.weight": (out, into), f"h.{i}.{name}.bias": (out,)})
+        shapes.update({f"h.{i}.ln_{j}.{name}": (width,) for j in (1, 2) for name in ("weight", "bias")})
+    weights = {name: random.standard_normal(shape) * 0.4 + (len(shape) == 1) for name, shape in shapes.items()}
+    return {"model_type": "gpt2", "n_head": 2, "n_layer": layers, "n_embd": width, "activation_function": "gelu"}, weights
+
+
+class Published(attn.Calls):
+    """Another program with these weights. Its state is the ids and positions so far: it computes all again."""
+
+    def __init__(self, positions_of=lambda past, n, prompt: past + np.arange(n), known=True, given=None):
+        self.config, self.names = small_gpt()
+        self.positions_of = positions_of
+        if known:
+            self.weights = lambda: given or (self.config, self.names)
+
+    def start(self, batch):
+        return np.zeros((batch, 0), int), np.zeros(0, int), 0
+
+    def step(self, ids, state):
+        before, places, prompt = state
+        ids, places = np.concatenate([before, ids], 1), np.concatenate([places, self.positions_of(before.shape[1], ids.shape[1], prompt)])
+        x, w = self.names["wte.weight"][ids] + self.names["wpe.weight"][places % 160], self.names
+        for i in range(2):
+            h = self.linear(f"h.{i}.attn.c_attn", self.norm(f"h.{i}.ln_1", x))
+            q, k, v = (one.reshape(*ids.shape, 2, 4).swapaxes(1, 2) for one in np.split(h, 3, -1))
+            scores = np.where(np.tril(np.ones((ids.shape[1],) * 2, bool)), q @ k.swapaxes(2, 3) / 2, -np.inf)
+            x = x + self.linear(f"h.{i}.attn.c_proj", (softmax(scores) @ v).swapaxes(1, 2).reshape(x.shape))
+            h = self.linear(f"h.{i}.mlp.c_fc", self.norm(f"h.{i}.ln_2", x))
+            x = x + self.linear(f"h.{i}.mlp.c_proj", 0.5 * h * (1 + np.vectorize(math.erf)(h / 2 ** 0.5)))
+        n = ids.shape[1] - before.shape[1]
+        return self.norm("ln_f", x)[:, -n:] @ w["wte.weight"].T, (ids, places, prompt or n)
+
+    def linear(self, name, x):
+        return x @ self.names[name + ".weight"].T + self.names[name + ".bias"]
+
+    def norm(self, name, x):
+        x = x - x.mean(-1, keepdims=True)
+        return x / np.sqrt((x ** 2).mean(-1, keepdims=True) + 1e-5) * self.names[name + ".weight"] + self.names[name + ".bias"]
+
+
+class Numbers(unittest.TestCase):
+    """Where weights are known, a mistake is known by its numbers."""
+
+    PLACES = {"positions_jump": lambda past, n, prompt: past + prompt + np.arange(n), "positions_one_ahead": lambda past, n, prompt: past + (past > 0) + np.arange(n),
+              "positions_restart": lambda past, n, prompt: np.arange(n), "positions_counted_twice": lambda past, n, prompt: 2 * past + np.arange(n)}
+
+    def test_what_has_one_pattern_is_told_apart(self):
+        self.assertEqual(checked(Published(), vocabulary=40).verdict, "the same", checked(Published(), vocabulary=40))
+        for name, places in self.PLACES.items():
+            with self.subTest(mistake=name):
+                report = checked(Published(places), vocabulary=40)
+                self.assertEqual(names(report), {name}, report)
+                self.assertTrue(report.by_numbers)
+
+    def test_without_weights_it_is_a_set(self):
+        report = checked(Published(self.PLACES["positions_jump"], known=False), vocabulary=40)
+        self.assertLess({"positions_jump"}, names(report), report)
+        self.assertFalse(report.by_numbers)
+
+    def test_no_name_where_the_numbers_are_those_of_none(self):
+        report = checked(Published(lambda past, n, prompt: past + 3 * (past > 0) + np.arange(n)), vocabulary=40)
+        self.assertEqual((report.verdict, names(report)), ("different", set()), report)
+
+    def test_a_whole_that_is_wrong_is_seen(self):
+        report = checked(Published(lambda past, n, prompt: past + np.arange(n) + 1), vocabulary=40)
+        self.assertEqual(report.first_wrong.schedule, "whole")
+        self.assertIn("these weights", report.checked)
+
+    def test_weights_that_are_none(self):
+        config, weights = small_gpt()
+        for given, word in (("x", "config and a state dict"), (({}, weights), "model_type is None"), (({**config, "n_head": None}, weights), "num_attention_heads"),
+                            (({**config, "activation_function": "relu9"}, weights), "relu9"), ((config, {}), "has no wte.weight"),
+                            (({"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+                               "rope_parameters": {"rope_type": "yarn"}}, weights), "rotation")):
+            with self.subTest(word=word), self.assertRaises(attn.Error) as caught:
+                checked(Published(given=given), vocabulary=40)
+            self.assertIn(word, str(caught.exception))
+
+    def test_weights_of_another_model_are_not_used(self):
+        adapter = Published(self.PLACES["positions_jump"])
+        adapter.whole = lambda ids: Published(known=False).step(ids, adapter.start(len(ids)))[0]
+        adapter.weights = lambda: (adapter.config, {name: 2 * weight for name, weight in adapter.names.items()})
+        report = checked(adapter, vocabulary=40)
+        self.assertIn("not what the config and the weights give", report.left_out["the numbers of mistakes"])
+        self.assertFalse(report.by_numbers)
+
+
+class Groups(unittest.TestCase):
+    def test_what_rows_with_padding_do_hides_no_name(self):
+        report = checked(Gpt(mask=lambda n, m: np.tril(np.ones((n, m), bool)) if n > 1 else np.ones((1, m), bool), counts_padding=True))
+        self.assertEqual(names(report), {"chunk_masked_top_left"}, report)
+        self.assertIn("padded left", report.not_explained)
+        self.assertIn("that does not explain", str(report))
+
+    def test_tables_in_float32_are_roundings(self):
+        class Coarse(Gpt):
+            def step(self, ids, state, mask=None, positions=None):
+                logits, state = super().step(ids, state, mask, positions)
+                return logits * (1 + 3e-8 * (mask is not None)), state
+
+        report = checked(Coarse())
+        self.assertEqual(report.verdict, "the same", report)
+        self.assertIn("float32", report.checked)
+
+
+class Lines(unittest.TestCase):
+    """The arrays between which a call goes wrong, by two recordings."""
+
+    def setUp(self):
+        try:
+            find_program()
+        except attn.Error as error:
+            self.skipTest(str(error))
+
+    def line_of(self, text):
+        return next(i + 1 for i, line in enumerate(Path(__file__).read_text(encoding="utf-8").splitlines()) if text in line and "line_of" not in line)
+
+    def test_positions_that_restart(self):
+        report = checked(Restarts())
+        self.assertEqual(names(report) & {"positions_restart"}, {"positions_restart"}, report)
+        self.assertEqual((report.between.first_wrong.variable, report.between.first_wrong.line), ("places", self.line_of("places = np.arange(ids.shape[1])")), report)
+
+    def test_code_without_a_file(self):
+        namespace = {"Gpt": Gpt, "np": np}
+        exec("class Typed(Gpt):\n    def reorder(self, state, rows):\n        return state", namespace)
+        self.assertEqual(checked(namespace["Typed"]()).verdict, "different")
+
+
+class Restarts(attn.Calls):
+    def __init__(self):
+        self.model = Gpt()
+
+    def start(self, batch):
+        return [None, None]
+
+    def step(self, ids, state):
+        places = np.arange(ids.shape[1])
+        return self.model.forward(ids, places[None], state, lambda n, m: np.tril(np.ones((n, m), bool), m - n))
+
+
 class Hostile(unittest.TestCase):
     """A plain message, and never "the same"."""
 
@@ -446,10 +594,14 @@ class OnThePage(unittest.TestCase):
     def test_the_example_prints_what_the_page_says(self):
         page = (ROOT / "docs" / "calls.md").read_text(encoding="utf-8")
         program, output = page.split("```python\n")[1].split("```")[0], page.split("```text\n")[1].split("```")[0]
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(program, "mine.py", "exec"), {})
-        self.assertEqual(printed.getvalue().strip(), output.strip())
+        try:
+            environment = {**os.environ, "ATTN": find_program(), "PYTHONPATH": str(ROOT / "python")}
+        except attn.Error as error:
+            self.skipTest(str(error))
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "mine.py").write_text(program, encoding="utf-8")
+            printed = subprocess.run([sys.executable, "mine.py"], cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+        self.assertEqual(printed.strip(), output.strip())
 
 
 class ByPyTorch(unittest.TestCase):
