@@ -168,8 +168,8 @@ TEST_CASE("lesson 15 refuses in one line what it can't use", "[lessons][train]")
     refused(experiment.run({"--epochs", "1", "--trace-step", "9", "--step-trace", folder / "t.npz"}),
             "the training has taken other steps only, up to 2");
     refused(experiment.run({"--steps", "3"}), "--steps and --history are about the small model");
-    for (const std::vector<std::string>& flag : std::vector<std::vector<std::string>>{
-             {"--rate", "0.01"}, {"--warm-up", "0"}, {"--label-smoothing", "0.1"}})
+    for (const std::vector<std::string>& flag :
+         std::vector<std::vector<std::string>>{{"--rate", "0.01"}, {"--warm-up", "0"}, {"--label-smoothing", "0.1"}})
         refused(experiment.run(flag), "--rate, --warm-up and --label-smoothing are about the small model");
     refused(run({training_lesson, "--steps", "1", "--rate", "0"}), "--rate: expected a number above 0");
     refused(run({training_lesson, "--steps", "1", "--rate", "nan"}), "--rate: nan is not a finite number");
