@@ -61,13 +61,13 @@ TEST_CASE("lesson 30 refuses in one line what cuts and guesses can't be", "[less
 TEST_CASE("lesson 30 bears extreme numbers that can be meant", "[lessons][choosing]")
 {
     for (const auto& [name, array] : std::vector<std::pair<std::string, Array>>{{"temperature", real(1e-300)},
-                                                                              {"temperature", real(1e300)},
-                                                                              {"top_k", whole(66)},
-                                                                              {"top_p", real(1)},
-                                                                              {"min_p", real(1)},
-                                                                              {"guesses", whole(49)},
-                                                                              {"seed", whole(-5)},
-                                                                              {"ids", whole(0)}}) {
+                                                                                {"temperature", real(1e300)},
+                                                                                {"top_k", whole(66)},
+                                                                                {"top_p", real(1)},
+                                                                                {"min_p", real(1)},
+                                                                                {"guesses", whole(49)},
+                                                                                {"seed", whole(-5)},
+                                                                                {"ids", whole(0)}}) {
         CAPTURE(name);
         const Ended ended = choosing({{name, array}});
         CHECK(ended.code == 0);
