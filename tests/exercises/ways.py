@@ -295,7 +295,7 @@ WAYS = {
     "29_many_sequences": {
         "my_positions": ("i = np.arange(real.shape[1])\nnp.maximum(1 * real @ (1 * (i[:, None] <= i)) - 1, 0)", {
             "0 * real + np.arange(real.shape[1])": WRONG,
-            "i = np.arange(real.shape[1])\n1 * real @ (1 * (i[:, None] <= i))": ("Right so far", WRONG),
+            "i = np.arange(real.shape[1])\n1 * real @ (1 * (i[:, None] <= i))": WRONG,
             "i = np.arange(real.shape[1])\n1 * real @ (1 * (i[:, None] <= i)) - 1": WRONG,
         }),
         "my_paged_context": ("i = np.arange(tokens)\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query / np.sqrt(query.shape[0])) @ values[slots]", {
