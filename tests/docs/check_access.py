@@ -22,7 +22,7 @@ from check_site import READY
 
 VERSION = "4.14.1"
 PAGES = (
-    "index.html", "lesson_01_single_query.html", "lesson_06_multi_head.html", "lesson_13_transformer.html", "lesson_18_flash_attention.html",
+    "index.html", "lesson_01_single_query.html", "lesson_06_multi_head.html", "lesson_11_encoder_stack.html", "lesson_13_transformer.html", "lesson_18_flash_attention.html",
     "lesson_25_windows_and_sinks.html", "questions.html", "pitfalls.html", "library.html", "group__library__core.html", "structattn_1_1MultiHeadWeights.html",
 )  # fmt: skip
 MOST_STOPS = 8

@@ -4,7 +4,7 @@
 
 for (const stage of moving.stages("caches")) {
     const powers = moving.state(stage, { heads: 5, groups: 3, latent: 9, tokens: 13 }); // of two
-    const bars = html("div", { class: "bars three", role: "img" }), note = html("p", { role: "status" });
+    const bars = html("div", { class: "bars three", role: "img", "aria-label": "what a cache keeps" }), note = html("p", { role: "status" });
     const compute = moving.steady(stage, async () => {
         const given = Object.fromEntries(Object.entries(powers).map(([name, power]) => [name, moving.array([], [2 ** power])]));
         const { results } = await lab.ask({

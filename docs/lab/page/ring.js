@@ -19,7 +19,7 @@ for (const stage of moving.stages("ring")) {
         const [[x, y], [u, v]] = [at(rank), at((rank + 1) % ranks)];
         return svg("text", { transform: `translate(${(x + u) / 2} ${(y + v) / 2}) rotate(${Math.atan2(v - y, u - x) * 180 / Math.PI})`, "text-anchor": "middle", "dominant-baseline": "central", class: "number" }, "→");
     });
-    const ring = svg("svg", { viewBox: "-10 20 320 200", role: "img" }, ...homes, ...arrows, ...blocks);
+    const ring = svg("svg", { viewBox: "-10 20 320 200", role: "img", "aria-label": "a ring of ranks" }, ...homes, ...arrows, ...blocks);
     const table = html("table", { class: "tensor-values" }), note = html("p", { role: "status" });
 
     const compute = moving.steady(stage, async () => {

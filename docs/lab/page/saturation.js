@@ -6,7 +6,7 @@ for (const stage of moving.stages("saturation")) {
     const most = 1024, tokens = 8;
     const state = moving.state(stage, { features: 6, power: 0, seed: 1 });
 
-    const bars = html("div", { class: "bars", role: "img" }), note = html("p", { role: "status" });
+    const bars = html("div", { class: "bars", role: "img", "aria-label": "weights" }), note = html("p", { role: "status" });
     const compute = moving.steady(stage, async () => {
         const features = 2 ** state.features, drawn = moving.normals(state.seed, (tokens + 1) * most); // the query, and a row per key
         const row = i => drawn.slice(i * most, i * most + features);

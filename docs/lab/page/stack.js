@@ -5,7 +5,7 @@
 for (const stage of moving.stages("stack")) {
     const state = moving.state(stage, { layers: 6, width: 9, hidden: 11, heads: 3 }); // but for the layers, powers of two
     const parts = ["attention", "feed_forward", "norms"], names = ["attention", "feed-forward", "norms"];
-    const pile = html("div", { class: "pile", role: "img" }), note = html("p", { role: "status" });
+    const pile = html("div", { class: "pile", role: "img", "aria-label": "the layers of an encoder" }), note = html("p", { role: "status" });
     const whole = value => value.toLocaleString("en-US");
     const compute = moving.steady(stage, async () => {
         const [d, hidden, heads] = [2 ** state.width, 2 ** state.hidden, 2 ** state.heads];
