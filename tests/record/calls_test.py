@@ -382,6 +382,19 @@ class Groups(unittest.TestCase):
         self.assertIn("float32", report.checked)
 
 
+class PackedAlone(unittest.TestCase):
+    def test_a_model_without_a_cache_is_asked_for_packed_sequences(self):
+        class NoCache(Gpt):
+            def start(self, batch):
+                raise NotImplementedError("no cache")
+
+        self.assertEqual(checked(NoCache()).verdict, "the same", checked(NoCache()))
+        report = checked(NoCache(sees_documents=True))
+        self.assertEqual(report.first_wrong.schedule, "packed")
+        self.assertLessEqual(names(report), may_be("packed_seen"), report)
+        self.assertIn("packed_seen", names(report))
+
+
 class Lines(unittest.TestCase):
     """The arrays between which a call goes wrong, by two recordings."""
 
