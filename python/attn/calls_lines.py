@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,18 +61,31 @@ def between_of(found: Comparison, row: Row | None) -> Between | None:
     last = None
     for pair in found.pairs:
         is_same = pair.verdict in ("bits equal", "rounding", "without effect")
-        if pair is found.first_different or (is_same and row and is_misplaced(pair.part, row)):
+        if pair is found.first_different or (is_same and row and is_misplaced(pair.part, row, [one.part for one in found.pairs])):
             return Between(last, origin_of_side(pair.b))
-        if is_same and pair.b.file:
+        slices = slices_of(pair.part)
+        if is_same and pair.b.file and (not row or not slices or (row.begin, row.end) in slices.values()):  # of these tokens, certainly
             last = origin_of_side(pair.b)
     return None
 
 
-def is_misplaced(part: str, row: Row) -> bool:
-    """part: such as "[:, 5:8, :] of A", of the tokens at once. What is as long as all before this call may be what is stored of them."""
-    slices = [(int(begin), int(end)) for begin, end in re.findall(r"(\d+):(\d+)", part)] if part.endswith("of A") else []
-    of_call = [one for one in slices if one[1] - one[0] == row.end - row.begin]
-    return bool(of_call) and not {(row.begin, row.end), (0, row.begin)} & set(of_call)
+def slices_of(part: str) -> dict[int, tuple[int, int]]:
+    """Of a part such as "[:, 5:8, :] of A", of the tokens at once: {1: (5, 8)}. Those of a batch are of B."""
+    if not part.endswith("] of A"):
+        return {}
+    found = enumerate(part[1:-len("] of A")].split(", "))
+    return {axis: (int(begin), int(end)) for axis, one in found for begin, _, end in [one.partition(":")] if begin and end}
+
+
+def is_misplaced(part: str, row: Row, others: Sequence[str]) -> bool:
+    """Whether it is of other tokens than those of the call. An axis is one of tokens if, of all arrays with so many axes, it alone has these
+    tokens; of one or two axes, any is. What is as long as all before this call may be what is stored of them."""
+    slices, own = slices_of(part), (row.begin, row.end)
+    axes = {axis for other in others if other.count(",") == part.count(",") for axis, one in slices_of(other).items() if one == own}
+    if own in slices.values() or (part.count(",") > 1 and len(axes) != 1):
+        return False
+    return any(end - begin == row.end - row.begin and (begin, end) != (0, row.begin) and (part.count(",") < 2 or axis in axes)
+               for axis, (begin, end) in slices.items())
 
 
 def origin_of_side(side: Side) -> Origin:

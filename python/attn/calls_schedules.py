@@ -380,12 +380,19 @@ class Runner:
     def asked_again(self) -> tuple[Array, Array, str]:
         """The first sequence in one call with a state, as the first request of all, and after others, where it is furthest off; and why
         that fails, if it does."""
-        first = self.ask_with_state(A)
+        ask = self.ask_with_state
+        try:
+            first = ask(A)
+        except NotImplementedError:
+            if "whole" not in self.can:
+                raise
+            ask = self.ask  # it has no cache, and can be asked for packed sequences
+            first = ask(A)
         if "whole" not in self.can:
             self.at_once[A] = first
         try:
-            self.ask_with_state(B)
-            later = [self.ask_with_state(A), self.ask_with_state(A)]
+            ask(B)
+            later = [ask(A), ask(A)]
             return first, max(later, key=lambda one: float(differences(one, first).max())), ""
         except Exception as error:
             return first, np.full(first.shape, np.nan), f"{type(error).__name__}: {error}"

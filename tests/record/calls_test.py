@@ -13,9 +13,10 @@ from pathlib import Path
 from recorded import ROOT, np
 
 import attn
+from attn.calls_lines import is_misplaced
 from attn.calls_mistakes import KINDS, MISTAKES
 from attn.calls_reference import Decoder, norm, softmax
-from attn.calls_schedules import Schedule, schedules
+from attn.calls_schedules import Row, Schedule, schedules
 from attn.calls_table import HEADER, rows
 from attn.program import find_program
 from attn.testing import assert_calls
@@ -381,6 +382,19 @@ class Groups(unittest.TestCase):
         self.assertIn("float32", report.checked)
 
 
+class PackedAlone(unittest.TestCase):
+    def test_a_model_without_a_cache_is_asked_for_packed_sequences(self):
+        class NoCache(Gpt):
+            def start(self, batch):
+                raise NotImplementedError("no cache")
+
+        self.assertEqual(checked(NoCache()).verdict, "the same", checked(NoCache()))
+        report = checked(NoCache(sees_documents=True))
+        self.assertEqual(report.first_wrong.schedule, "packed")
+        self.assertLessEqual(names(report), may_be("packed_seen"), report)
+        self.assertIn("packed_seen", names(report))
+
+
 class Lines(unittest.TestCase):
     """The arrays between which a call goes wrong, by two recordings."""
 
@@ -397,6 +411,13 @@ class Lines(unittest.TestCase):
         report = checked(Restarts())
         self.assertEqual(names(report) & {"positions_restart"}, {"positions_restart"}, report)
         self.assertEqual((report.between.first_wrong.variable, report.between.first_wrong.line), ("places", self.line_of("places = np.arange(ids.shape[1])")), report)
+
+    def test_heads_are_not_tokens(self):
+        row, placed = Row(0, 2, 4), ["[:, :, 2:4, :] of A", "[:, 2:4, :] of A"]
+        for part, is_wrong in (("[:, 1:3, :, :] of A", False), ("[:, :, 1:3, :] of A", True), ("[:, :, 2:4, :] of A", False), ("[0:2, :] of A", False),
+                               ("[1:3, :] of A", True), ("[0:1, :2] of B", False), ("", False)):
+            self.assertEqual(is_misplaced(part, row, placed), is_wrong, part)
+        self.assertFalse(is_misplaced("[:, :, 1:3, :] of A", row, [*placed, "[:, 2:4, :, :] of A"]))
 
     def test_code_without_a_file(self):
         namespace = {"Gpt": Gpt, "np": np}
