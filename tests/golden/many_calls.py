@@ -67,9 +67,10 @@ def weights():
         maps = dict(zip(("query", "key", "value"), zip(of("self_attn.in_proj_weight").chunk(3), of("self_attn.in_proj_bias").chunk(3))))
         for name, theirs in (("output", "self_attn.out_proj"), ("hidden", "linear1"), ("back", "linear2")):
             maps[name] = (of(f"{theirs}.weight"), of(f"{theirs}.bias"))
-        layer = {f"{name}_weights": weight.T for name, (weight, _) in maps.items()} | {f"{name}_bias": bias for name, (_, bias) in maps.items()}
-        for norm in ("norm1", "norm2"):
-            layer |= {f"{norm}_gain": of(f"{norm}.weight"), f"{norm}_bias": of(f"{norm}.bias")}
+        norms = {name: {f"{name}_gain": of(f"{name}.weight"), f"{name}_bias": of(f"{name}.bias")} for name in ("norm1", "norm2")}
+        layer = norms["norm1"]
+        for name, (weight, bias) in maps.items():
+            layer |= (norms["norm2"] if name == "hidden" else {}) | {f"{name}_weights": weight.T, f"{name}_bias": bias}
         found |= within(f"layers.{i}", layer)
     return found | {"norm_gain": state["norm.weight"], "norm_bias": state["norm.bias"]}
 
@@ -96,7 +97,7 @@ def one_call(ids, call, stored, rules):
     mask = torch.tensor([[rules["sees"](call, query, key, i, j) for j, key in enumerate(keys)] for i, query in enumerate(new)])
     positions = torch.tensor([rules["position"](call, token) for token in new])
     x = MODEL["tokens"][torch.tensor(ids)[new]] + MODEL["positions"][positions]
-    steps = {"order": new, "positions": positions, "mask": mask, "embedded": x} | ({"key_order": keys} if stored else {})
+    steps = {"order": new, "key_order": keys, "positions": positions, "mask": mask, "embedded": x}
     rows = {token: [] for token in new}
     for layer in range(LAYERS):
         y = norm(f"layers.{layer}.norm1", x)
@@ -112,10 +113,10 @@ def one_call(ids, call, stored, rules):
         z = norm(f"layers.{layer}.norm2", attended)
         hidden = F.relu(linear(layer, "hidden", z))
         x = attended + linear(layer, "back", hidden)
-        of_layer = {"norm1": y, "queries": queries, "keys": new_keys, "values": new_values, "scores": scores,
-                    "weights": shares, "context": context,
+        of_layer = {"norm1": y, "queries": queries, "keys": new_keys, "values": new_values, "all_keys": all_keys, "all_values": all_values,
+                    "scores": scores, "weights": shares, "context": context,
                     "attended": attended, "norm2": z, "hidden": hidden, "output": x}  # fmt: skip
-        steps |= within(f"layers.{layer}", of_layer | ({"all_keys": all_keys, "all_values": all_values} if stored else {}))
+        steps |= within(f"layers.{layer}", of_layer)
     stored |= rows
     left = [token for token in keys if rules["stays"](call, token)]
     steps |= {"norm": norm("norm", x), "rows": [keys.index(token) for token in left], "stored": left}
@@ -149,8 +150,9 @@ def mistakes(ids):
         found = [read(ids, ends, seen, rules)["logits"] for ends in schedules]
         off = torch.stack([abs(one - whole).max(dim=1).values for one in found])
         between = abs(found[1] - found[2]).max(dim=1).values[None]
-        steps |= within(name, {"off": off, "wrong": (off > 1e-9).sum(dim=1), "between": between, "apart": (between > 1e-9).sum(),
-                               "chance": torch.stack([torch.softmax(one[-1], dim=0)[whole[-1].argmax()] for one in found])})  # fmt: skip
+        steps |= within(name, {"off": off, "wrong": (off > 1e-9).sum(dim=1),
+                               "chance": torch.stack([torch.softmax(one[-1], dim=0)[whole[-1].argmax()] for one in found]),
+                               "between": between, "apart": (between > 1e-9).sum()})  # fmt: skip
     return steps
 
 
