@@ -334,22 +334,6 @@ void take_seats(Lesson& lesson)
                  {{*waiting, *joining, *together, *at_once}});
 }
 
-/// The small model's weights for language_model(), which has caches.
-LanguageModelWeights as_language_model(const GptWeights& gpt)
-{
-    LanguageModelWeights weights{gpt.token_embedding};
-    weights.positions = gpt.position_embedding;
-    for (const EncoderLayerWeights& layer : gpt.layers) {
-        BlockWeights& block = weights.layers.emplace_back();
-        block.norm1 = layer.norm1;
-        block.self_attention = layer.self_attention;
-        block.norm2 = layer.norm2;
-        block.feed_forward = layer.feed_forward;
-    }
-    weights.norm = gpt.norm;
-    return weights;
-}
-
 /// The whole model, with requests alone, side by side, joining later, and in pages.
 void serve(Lesson& lesson, const Requests& requests, const SmallModel& model)
 {
