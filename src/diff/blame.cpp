@@ -2,6 +2,7 @@
 
 #include "blame.hpp"
 
+#include "evidence.hpp"
 #include "world.hpp"
 
 #include <algorithm>
@@ -20,6 +21,7 @@ class Ancestry {
 public:
     explicit Ancestry(const Diff::World& world)
         : graph_(world.mine->graph()),
+          evidence_(graph_.evidence(world.mine->reference(), world.mine->views())),
           names_(world.claims.explained),
           right_(world.claims.right),
           origins_(world.mine->listing().origins)
@@ -68,17 +70,28 @@ public:
         return name;
     }
 
-    /// The last explained array that some were computed from, before the first of them; empty where there is none.
+    /// The last array before the first of some that is known to be right; empty where there is none. Whole numbers that MINE
+    /// computed tell nothing. Where the first has some of an explained array's numbers, and no step's, what chose these is not
+    /// recorded, and can be anything since the inputs.
     std::string last_right(const Names& open) const
     {
         const auto by_place = [this](const std::string& one) { return place_of(one); };
-        const std::size_t first = place_of(*std::ranges::min_element(open, {}, by_place));
+        const std::string& first = *std::ranges::min_element(open, {}, by_place);
+        const bool is_chosen = std::ranges::any_of(graph_.reads(first), [&](const std::string& read) {
+            return names_.contains(read) && evidence_.share(first) == 0 && evidence_.is_taken_from(first, read) &&
+                   evidence_.array(first)->size() < evidence_.array(read)->size();
+        });
+        const auto is_known = [&](const std::string& name) {
+            const bool is_given = graph_.reads(name).empty() || evidence_.array(name) == nullptr;
+            return names_.contains(name) && (is_given || (!is_chosen && !evidence_.is_count(name)));
+        };
         std::string last;
         for (const std::string& name : open)
-            for (const std::string& read : graph_.reads(name))
-                if (names_.contains(read) && place_of(read) < first &&
-                    (last.empty() || place_of(last) < place_of(read)))
-                    last = read;
+            for (const std::string& one : graph_.all_before(name, is_known))
+                for (const std::string& read : graph_.reads(one))
+                    if (is_known(read) && place_of(read) < place_of(first) &&
+                        (last.empty() || place_of(last) < place_of(read)))
+                        last = read;
         return last;
     }
 
@@ -95,6 +108,7 @@ private:
     std::size_t place_of(const std::string& name) const { return place_.find(name)->second; }
 
     const MyGraph& graph_;
+    Evidence& evidence_;
     const Names &names_, &right_;
     const Origins& origins_;
     std::map<std::string, std::size_t, std::less<>> place_;

@@ -37,6 +37,11 @@ std::string_view name_of(DiffVerdict verdict) { return row_for<verdicts>(verdict
 
 bool is_whole(double number) { return std::trunc(number) == number || std::isnan(number); }
 
+bool are_counts(const Array& array)
+{
+    return std::ranges::all_of(array.values, [](double number) { return is_whole(number) && !std::isnan(number); });
+}
+
 std::size_t row_length(const Array& array) { return array.rank() == 0 ? 1 : array.shape.back(); }
 
 bool is_empty_row(const Array& array, std::size_t begin)

@@ -26,6 +26,9 @@ bool same_numbers(const Array& left, const Array& right);
 /// True for a whole number, an infinity or NaN.
 bool is_whole(double number);
 
+/// True where all of an array's numbers are whole or infinite, as counts, ids and masks are.
+bool are_counts(const Array& array);
+
 /// How many numbers stand along the last axis; 1 for a single number.
 std::size_t row_length(const Array& array);
 

@@ -3,6 +3,7 @@
 #include "diagnose.hpp"
 
 #include "altered.hpp"
+#include "name_vocabulary.hpp"
 
 #include "attn/core/budget.hpp"
 #include "attn/formula/expression.hpp"
@@ -130,7 +131,7 @@ public:
     Search(const Wrong& wrong, Diff::World& world)
         : wrong_(wrong), world_(world), distance_(distance_between(wrong.found, wrong.right)), open_(wrong.before)
     {
-        if (is_gradient(world.reference[wrong.step]))
+        if (is_gradient(world.reference[wrong.step].path))
             for (const std::size_t step : before_what_is_right(world))
                 open_.erase(step);
         open_.insert(wrong.step);
@@ -215,7 +216,7 @@ private:
 /// @return the mistakes that give what is wrong, made in the step or in those before it; the nearest first
 std::vector<Diagnosis> mistakes_that_give(const Wrong& wrong, Diff::World& world)
 {
-    const bool is_of_gradient = is_gradient(world.reference[wrong.step]);
+    const bool is_of_gradient = is_gradient(world.reference[wrong.step].path);
     if (wrong.right.shape != wrong.found.shape && !is_of_gradient) // the reference does not follow from its own formula
         return {};
     Search search(wrong, world);
@@ -244,7 +245,7 @@ const Array* array_of(const StepDiff& step, const Diff& diff)
 
 std::vector<Diagnosis> explanations_of(const StepDiff& wrong, const Diff& diff)
 {
-    const bool is_of_gradient = is_gradient(*wrong.step);
+    const bool is_of_gradient = is_gradient(wrong.step->path);
     Diff::World& world = *diff.world;
     const std::size_t step = world.names.find(wrong.step->path).value();
     const Array* found = array_of(wrong, diff);

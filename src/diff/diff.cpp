@@ -151,19 +151,19 @@ Claims claims_within_budget(const MyArraysPtr& mine, const DiffOptions& options,
 
 /// The same where it counts only if all was judged.
 /// @throws BudgetError where the budget does not suffice
-Diff judged_again(const Diff& diff, const DiffOptions& options, Claims claims, const Assumption& assumption)
+Diff judged_again(const MyArraysPtr& mine, const DiffOptions& options, Claims claims, const Assumption& assumption)
 {
-    Diff again = judged(diff.world->mine, options, std::move(claims), assumption);
+    Diff again = judged(mine, options, std::move(claims), assumption);
     if (again.world->is_cut)
         throw BudgetError("not all was judged");
     return again;
 }
 
 /// The same where the arrays can be other steps.
-Diff judged_again(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis,
+Diff judged_again(const MyArraysPtr& mine, const DiffOptions& options, const Hypothesis& hypothesis,
                   const Assumption& assumption)
 {
-    return judged_again(diff, options, claims_within_budget(diff.world->mine, options, hypothesis), assumption);
+    return judged_again(mine, options, claims_within_budget(mine, options, hypothesis), assumption);
 }
 
 /// True where a wrong step of the right shape is off by little.
@@ -270,16 +270,6 @@ bool explains(const Assumption& assumption, const Diff& again, const Diff& diff)
     return is_later && again.count(DiffVerdict::bug) <= diff.count(DiffVerdict::bug);
 }
 
-/// The same beside a reference that has even weights there. What follows from them is found by its numbers, too.
-Diff beside_even_rows(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
-{
-    const MyArraysPtr mine = MyArrays::beside_even_rows(diff.world->mine);
-    Diff again = judged(mine, options, claims_within_budget(mine, options, hypothesis));
-    if (again.world->is_cut)
-        throw BudgetError("not all was judged");
-    return again;
-}
-
 /// What explains MINE's numbers, if anything: even weights; inputs that were rounded; or, of float64 numbers, that they were
 /// computed in float32, as by NumPy 2 after np.sqrt.
 std::optional<Assumption> explained(Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
@@ -290,8 +280,9 @@ std::optional<Assumption> explained(Diff& diff, const DiffOptions& options, cons
           Assumption{.type = NumberType::float32}}) {
         if (!can_explain(assumption, diff, options))
             continue;
-        Diff again = assumption.has_even_rows ? beside_even_rows(diff, options, hypothesis)
-                                              : judged_again(diff, options, diff.world->claims, assumption);
+        const MyArraysPtr& mine = diff.world->mine; // what follows from even rows is found by its numbers, too
+        Diff again = assumption.has_even_rows ? judged_again(MyArrays::beside_even_rows(mine), options, hypothesis, {})
+                                              : judged_again(mine, options, diff.world->claims, assumption);
         if (!explains(assumption, again, diff))
             continue;
         if (assumption.type)
@@ -312,7 +303,7 @@ std::string hint_at_coarser_type(const Diff& diff, const DiffOptions& options, A
 {
     for (const NumberType type : diff.world->coarser) {
         assumption.type = type;
-        if (judged_again(diff, options, diff.world->claims, assumption).count(DiffVerdict::bug) == 0 &&
+        if (judged_again(diff.world->mine, options, diff.world->claims, assumption).count(DiffVerdict::bug) == 0 &&
             diagnoses_of_first(diff).empty())
             return fmt::format("in {0} this would be noise: if the program {1} in {0}{2}, say so with --type {0}",
                                name_of(type), diff.type == NumberType::float64 ? "computes" : "multiplies",
@@ -345,8 +336,8 @@ Hypothesis hypothesis_about(const Diff& diff, Hypothesis hypothesis)
         return hypothesis; // what is right up to the result has no wrong step
     if (const std::vector<Diagnosis>& diagnoses = diagnoses_of_first(diff); !diagnoses.empty())
         hypothesis.mistaken = steps_after(diagnoses.front(), diff);
-    else
-        hypothesis.guesses = true;
+    else // what was computed from what tells that at once
+        hypothesis.guesses = !diff.world->mine->graph().knows_reads();
     return hypothesis;
 }
 
@@ -383,7 +374,7 @@ std::optional<Diff> with_used_steps(const Diff& diff, const DiffOptions& options
             continue;
         Hypothesis used = hypothesis;
         used.used_as.emplace(found.mine, after);
-        Diff again = judged_again(diff, options, used, assumption);
+        Diff again = judged_again(diff.world->mine, options, used, assumption);
         const auto same = std::ranges::find(again.steps, wrong->mine, &StepDiff::mine);
         if (again.first_wrong() != nullptr && again.first_wrong()->mine.starts_with(found.mine) &&
             same != again.steps.end() && same->verdict != DiffVerdict::bug &&
@@ -444,7 +435,7 @@ Diff refined(Diff result, const DiffOptions& options, Hypothesis hypothesis)
     hypothesis = hypothesis_about(result, std::move(hypothesis));
     const std::string fault = result.world->claims.fault; // what a mistake explains is one, too
     if (hypothesis.guesses || !hypothesis.mistaken.empty())
-        result = judged_again(result, options, hypothesis, assumption);
+        result = judged_again(result.world->mine, options, hypothesis, assumption);
     if (auto again = with_used_steps(result, options, hypothesis, assumption))
         result = std::move(*again);
     result.world->claims.fault = fault;
@@ -466,7 +457,7 @@ Diff diff_of(const MyArraysPtr& mine, const DiffOptions& options)
         const BudgetShare share(half); // the rest is for the mistakes and for power
         Hypothesis hypothesis{.no_step = look_alikes(result)};
         if (!hypothesis.no_step.empty())
-            result = judged_again(result, options, hypothesis, {});
+            result = judged_again(result.world->mine, options, hypothesis, {});
         return refined(result, options, std::move(hypothesis));
     } catch (const BudgetError&) { // what is known without
         result.world->is_search_cut = true;

@@ -94,8 +94,6 @@ std::vector<std::string> groups_of(const Step& step, std::size_t edit, Reach rea
 
 } // namespace
 
-bool is_gradient(const Step& step) { return step.path.starts_with(formula::gradient_scope); }
-
 Edits edits_of(const mistakes::PitfallForm& form, std::string_view value, const std::set<std::size_t>& open,
                const Diff::World& world)
 {

@@ -16,8 +16,6 @@ namespace attn::diff {
 /// Steps that are computed by other formulas.
 using Edits = std::map<std::size_t, std::string>;
 
-bool is_gradient(const Step& step);
-
 /// One form of a mistake, made in all of some steps that it concerns; empty where it can't be made.
 Edits edits_of(const mistakes::PitfallForm& form, std::string_view value, const std::set<std::size_t>& open,
                const Diff::World& world);

@@ -56,11 +56,7 @@ bool Evidence::is_mask(std::string_view name) const
     return found != nullptr && AllowedKeys::is_mask(*found);
 }
 
-bool Evidence::is_count(std::string_view name) const
-{
-    return std::ranges::all_of(array(name)->values,
-                               [](double number) { return diff::is_whole(number) && !std::isnan(number); });
-}
+bool Evidence::is_count(std::string_view name) const { return are_counts(*array(name)); }
 
 /// True for an array whose numbers tell which step it is.
 bool Evidence::tells(std::string_view name) const
@@ -83,14 +79,14 @@ bool Evidence::is_whole(const std::string& name)
     });
 }
 
-bool Evidence::has_rows(const std::string& name)
+double Evidence::share(const std::string& name)
 {
-    return once(has_rows_, name, [&] {
-        if (!tells(name))
-            return false;
+    return once(shares_, name, [&]() -> double {
+        if (!tells(name) || is_whole(name))
+            return is_whole(name) ? 1 : 0;
         if (!rows_)
             rows_.emplace(steps_);
-        return rows_->have(*array(name), right_enough(*array(name)));
+        return rows_->share(*array(name), right_enough(*array(name)));
     });
 }
 

@@ -43,10 +43,10 @@ public:
     /// True for the numbers of a step, or of what a formula gives on the way to one.
     bool is_whole(const std::string& name);
 
-    /// True for some rows of a step, or beginnings of rows.
-    bool has_rows(const std::string& name);
+    /// How much of a step an array is: 1 where it is whole, less where it has some of its rows, or beginnings of these.
+    double share(const std::string& name);
 
-    bool is_right(const std::string& name) { return is_whole(name) || has_rows(name); }
+    bool is_right(const std::string& name) { return share(name) > 0; }
 
     /// True where an array has only numbers that another one has, too.
     bool is_taken_from(const std::string& name, const std::string& whole);
@@ -74,8 +74,8 @@ public:
 private:
     bool tells(std::string_view name) const;
 
-    template <class Key, class Find>
-    static bool once(std::map<Key, bool>& known, const Key& key, const Find& find)
+    template <class Key, class Value, class Find>
+    static Value once(std::map<Key, Value>& known, const Key& key, const Find& find)
     {
         const auto at = known.find(key);
         return at != known.end() ? at->second : (known[key] = find());
@@ -89,7 +89,8 @@ private:
     std::set<std::size_t> sizes_;                          ///< that MINE's arrays have, and halves of these
     std::optional<Rows> rows_;                             ///< once they were asked for
     std::vector<std::optional<std::vector<Array>>> inner_; ///< by step, the same
-    std::map<std::string, bool> is_whole_, has_rows_;
+    std::map<std::string, bool> is_whole_;
+    std::map<std::string, double> shares_;
     std::map<std::pair<std::string, std::string>, bool> is_taken_from_;
     std::map<std::pair<const Array*, const StepSet*>, std::optional<Fit>> fits_;
 };

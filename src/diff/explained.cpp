@@ -54,7 +54,7 @@ Explained::Reason Explained::found_reason(const std::string& name)
         return Reason::count;
     if (evidence_.is_whole(name))
         return Reason::whole;
-    if (evidence_.has_rows(name))
+    if (evidence_.share(name) > 0)
         return Reason::rows;
     if (hypothesis_.no_step.contains(name))
         return Reason::look_alike;
@@ -156,7 +156,7 @@ Explained::Names Explained::doubted_by(const std::string& name)
 {
     Names doubted;
     const Reason reason = reason_of(name);
-    if ((reason == Reason::rows && !is_put_beside_others(name)) ||
+    if (((reason == Reason::rows || reason == Reason::part) && is_cut(name) && !is_put_beside_others(name)) ||
         (reason == Reason::mask && !evidence_.allowed().say(*evidence_.array(name))))
         doubted.insert(name); // other rows, or other keys, can be missing
     if (Names beside = beside_repeated(name); !beside.empty() && !is_needed(name)) {
@@ -189,6 +189,19 @@ Explained::Names Explained::beside_repeated(const std::string& name) const
             return !is_a_step(read) && evidence_.array(read) != nullptr;
         });
     return others;
+}
+
+bool Explained::is_cut(const std::string& name)
+{
+    const double share = evidence_.share(name);
+    double most = 0;
+    for (const std::string& read : graph_.reads(name)) {
+        const Array* whole = evidence_.array(read);
+        if (whole != nullptr && is_split(*evidence_.array(name), *whole))
+            return false;
+        most = std::max(most, evidence_.share(read));
+    }
+    return most == 0 || share < most;
 }
 
 bool Explained::is_put_beside_others(const std::string& name)

@@ -71,6 +71,9 @@ private:
     /// What an array was computed from besides the step that it is once more: a mask that masks nothing.
     Names beside_repeated(const std::string& name) const;
 
+    /// True for some rows that are fewer, of their step, than in an array that they were computed from.
+    bool is_cut(const std::string& name);
+
     /// True where all of an array's numbers are among others in one that was computed from it: these rows are put beside others there.
     bool is_put_beside_others(const std::string& name);
 

@@ -30,6 +30,14 @@ std::vector<std::size_t> operands_of(std::size_t step, const std::vector<Step>& 
 
 } // namespace
 
+std::optional<std::size_t> input_of_gradient(std::string_view path, const std::vector<Step>& steps,
+                                             const formula::StepNames& names)
+{
+    const auto of = path.starts_with(formula::gradient_scope) ? names.find(path.substr(formula::gradient_scope.size()))
+                                                              : std::nullopt;
+    return of && steps[*of].formula.empty() ? of : std::nullopt;
+}
+
 void KnownSteps::set(std::size_t step, const Array* own, bool differs)
 {
     Known& one = known_[step];

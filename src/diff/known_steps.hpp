@@ -7,9 +7,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace attn::diff {
+
+/// The input or weight that a path is the gradient of; nothing for any other path.
+std::optional<std::size_t> input_of_gradient(std::string_view path, const std::vector<Step>& steps,
+                                             const formula::StepNames& names);
 
 /// What MINE has for the steps of a reference: its own arrays, what follows from those, or else the reference's.
 class KnownSteps {

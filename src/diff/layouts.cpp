@@ -6,6 +6,9 @@
 
 #include "attn/core/budget.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -76,44 +79,36 @@ std::string permutation_text(const Step& step, const Axes& order)
 
 constexpr std::size_t most_axes_permuted = 5;
 
-std::optional<Layout> as_permutation(const Array& found, const Expected& expected)
+/// The axes in another order, and then, of another shape, merged or split.
+std::optional<Layout> as_axes(const Array& found, const Expected& expected)
 {
-    if (found.rank() < 2 || found.rank() > most_axes_permuted || found.rank() != expected.value.rank())
+    const Shape& shape = expected.value.shape;
+    if (found.size() != expected.value.size() || found.rank() > most_axes_permuted)
         return std::nullopt;
-    Axes order = counted(found.rank());
-    while (std::next_permutation(order.begin(), order.end())) {
-        bool fits = true;
-        for (std::size_t i = 0; i < order.size(); ++i)
-            fits = fits && found.shape[order[i]] == expected.value.shape[i];
-        if (!fits)
-            continue;
-        Array moved = with_axes(found, order);
-        if (agrees(moved, expected.value, expected.tolerance))
-            return Layout{permutation_text(expected.step, order), std::move(moved), true};
+    const std::string shapes = to_string(found.shape) + " instead of " + to_string(shape);
+    for (const bool is_permutation : {true, false}) {
+        Axes order = counted(found.rank());
+        do {
+            Shape permuted_shape;
+            for (const std::size_t axis : order)
+                permuted_shape.push_back(found.shape[axis]);
+            const bool is_sorted = std::ranges::is_sorted(order);
+            if (is_permutation ? is_sorted || permuted_shape != shape : found.shape == shape)
+                continue;
+            Array moved = reshaped(with_axes(found, order), shape);
+            if (!agrees(moved, expected.value, expected.tolerance))
+                continue;
+            if (is_permutation)
+                return Layout{permutation_text(expected.step, order), std::move(moved), true};
+            if (is_sorted)
+                return Layout{"is the reference in another shape: " + shapes, std::move(moved)};
+            return Layout{
+                fmt::format("is the reference in another shape and order: {}, with the axes moved; permute(x, {}) "
+                            "puts them right",
+                            shapes, fmt::join(order, ", ")),
+                std::move(moved)};
+        } while (std::ranges::next_permutation(order).found);
     }
-    return std::nullopt;
-}
-
-std::optional<Layout> as_reshape(const Array& found, const Expected& expected)
-{
-    if (found.shape == expected.value.shape || found.size() != expected.value.size() ||
-        found.rank() > most_axes_permuted)
-        return std::nullopt;
-    const std::string shapes = to_string(found.shape) + " instead of " + to_string(expected.value.shape);
-    Axes order = counted(found.rank());
-    do {
-        Array moved = reshaped(with_axes(found, order), expected.value.shape);
-        if (!agrees(moved, expected.value, expected.tolerance))
-            continue;
-        if (std::ranges::is_sorted(order))
-            return Layout{"is the reference in another shape: " + shapes, std::move(moved)};
-        std::string axes;
-        for (const std::size_t axis : order)
-            axes += (axes.empty() ? "" : ", ") + std::to_string(axis);
-        return Layout{"is the reference in another shape and order: " + shapes + ", with the axes moved; permute(x, " +
-                          axes + ") puts them right",
-                      std::move(moved)};
-    } while (std::next_permutation(order.begin(), order.end()));
     return std::nullopt;
 }
 
@@ -302,7 +297,7 @@ std::optional<Layout> recognise(const Array& found, const Expected& expected)
 {
     if (found.size() == 0)
         return std::nullopt;
-    for (const auto& attempt : {as_complement, as_permutation, as_reshape, as_heads, as_order, as_shift, as_shuffle})
+    for (const auto& attempt : {as_complement, as_axes, as_heads, as_order, as_shift, as_shuffle})
         if (auto layout = attempt(found, expected))
             return layout;
     return std::nullopt;

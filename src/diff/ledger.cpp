@@ -15,13 +15,9 @@
 namespace attn::diff {
 namespace {
 
-/// True for the path of the gradient of an input or a weight.
 bool is_gradient_of_input(const Diff::World& world, const std::string& path)
 {
-    const auto step = path.starts_with(formula::gradient_scope)
-                          ? world.names.find(path.substr(formula::gradient_scope.size()))
-                          : std::nullopt;
-    return step && world.reference[*step].formula.empty();
+    return input_of_gradient(path, world.reference, world.names).has_value();
 }
 
 /// True where an array that is no step can be a wrong gradient of a weight: it is called a gradient, or nothing in MINE was

@@ -24,14 +24,8 @@ struct Match {
 };
 
 /// All of them.
-struct Matches {
+struct Matches : Explanation {
     std::vector<Match> matches;
-    std::string fault =
-        {}; ///< an array that is wrong by what the reference says of masks, inputs and sources; mostly empty
-    std::set<std::string, std::less<>> explained =
-        {};                                        ///< those that are right, or that something right was computed from
-    std::set<std::string, std::less<>> right = {}; ///< those that have the reference's numbers
-    bool is_cut = false;                           ///< the budget did not suffice for all arrays
 };
 
 /// How an array was found that has the numbers of a step, or of what follows from MINE's for it.

@@ -150,8 +150,6 @@ std::optional<std::size_t> role_of_step(std::string_view last)
     return std::nullopt;
 }
 
-bool is_gradient(std::string_view path) { return path.starts_with(formula::gradient_scope); }
-
 // ------------------------------------------------------------------------------------------------------------ gradients
 
 /// True for a word that programs have for some step: "scores", "x", "fc1".
@@ -234,6 +232,8 @@ bool says_bias(std::string_view name)
 }
 
 } // namespace
+
+bool is_gradient(std::string_view path) { return path.starts_with(formula::gradient_scope); }
 
 std::size_t words_in_common(std::string_view name, std::string_view step)
 {

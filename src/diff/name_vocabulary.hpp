@@ -18,6 +18,9 @@ inline constexpr Role roles[] = {{"query", "queries", {"q", "query", "queries", 
                                  {"key", "keys", {"k", "key", "keys", "xk", "wk", "bk"}},
                                  {"value", "values", {"v", "value", "values", "val", "xv", "wv", "bv"}}};
 
+/// True for the path of a step of a backward pass.
+bool is_gradient(std::string_view path);
+
 /// How many words of an array's name are ones that programs have for a step: att for scores, fc1 for hidden.
 std::size_t words_in_common(std::string_view name, std::string_view step);
 

@@ -317,10 +317,6 @@ void settle(const Recording& reference, std::vector<Claim> made, Claims& claims)
     std::ranges::stable_sort(claims.claims, {}, &Claim::step);
 }
 
-} // namespace
-
-namespace {
-
 /// The names of arrays in the order in which MINE computed them, where that is known.
 std::vector<std::string> ordered(const std::vector<std::string>& names, const std::vector<std::string>& order)
 {
@@ -376,8 +372,7 @@ void keep_names(std::vector<Claim> named, const Recording& reference, const Diff
         const bool is_it = step.type == ElementType::real
                                ? mine.shape == step.shape && relative_distance(mine, step) <= near_enough(mine)
                                : mine.shape == step.shape;
-        const bool is_gradient = reference.steps[one.step].path.starts_with(formula::gradient_scope);
-        const bool is_other = options.by_numbers && !is_it && !is_gradient &&
+        const bool is_other = options.by_numbers && !is_it && !is_gradient(reference.steps[one.step].path) &&
                               (has_own_names || is_a_later_step(mine, one.step, reference.steps));
         if (is_other)
             claims.extra.push_back(one.mine);
@@ -392,10 +387,7 @@ void match_the_rest(const Recording& reference, const ArrayViews& mine, const My
 {
     const std::vector<std::string> names = ordered(claims.extra, graph.order());
     Matches matches = match_by_numbers(reference, mine, made, names, graph, hypothesis);
-    claims.fault = std::move(matches.fault);
-    claims.explained = std::move(matches.explained);
-    claims.right = std::move(matches.right);
-    claims.is_cut = matches.is_cut;
+    static_cast<Explanation&>(claims) = std::move(matches);
     for (Match& match : matches.matches) {
         std::erase(claims.extra, match.found.mine);
         const std::string found = match.found.how == found_by_numbers ? match.found.mine : "";

@@ -28,18 +28,25 @@ struct Claim {
 
 struct Hypothesis;
 
+/// What is known of MINE's arrays besides the steps that they are.
+struct Explanation {
+    std::string fault =
+        {}; ///< an array that is wrong by what the reference says of masks, inputs and sources; mostly empty
+    std::set<std::string, std::less<>> explained =
+        {};                                        ///< those that are right, or that something right was computed from
+    std::set<std::string, std::less<>> right = {}; ///< those that have the reference's numbers
+    bool is_cut = false;                           ///< the budget did not suffice for all arrays
+};
+
 /// Which arrays of MINE are which steps.
 ///
 /// An array under an alias's path is the step that the alias means. Where MINE has another array for that step, and the
 /// two differ, the alias becomes a step of its own with the other one for its formula: `norm1.x = residual1`.
-struct Claims {
-    std::vector<Claim> claims;                           ///< in the order of the steps, one per array or part
-    std::vector<std::string> extra;                      ///< arrays that are no step
-    std::vector<Found> found;                            ///< arrays whose step their numbers say
-    std::string fault;                                   ///< Matches::fault
-    std::set<std::string, std::less<>> explained, right; ///< the same
-    bool is_cut = false;                                 ///< the same
-    std::vector<std::shared_ptr<const Array>> parts;     ///< what was taken out of arrays
+struct Claims : Explanation {
+    std::vector<Claim> claims;                       ///< in the order of the steps, one per array or part
+    std::vector<std::string> extra;                  ///< arrays that are no step
+    std::vector<Found> found;                        ///< arrays whose step their numbers say
+    std::vector<std::shared_ptr<const Array>> parts; ///< what was taken out of arrays
     std::shared_ptr<const Recording> widened; ///< the reference with those aliases as steps, where there are some
 };
 

@@ -61,9 +61,8 @@ void Placement::know(const std::vector<Claim>& claims)
 bool Placement::is_tensor(std::size_t i) const
 {
     const Array& array = *arrays_[i];
-    const auto is_count = [](double number) { return !std::isnan(number) && is_whole(number); };
     return array.type == ElementType::real && array.size() > 1 && !hypothesis_.no_step.contains(names_[i]) &&
-           (says_gradient(i) || !std::ranges::all_of(array.values, is_count));
+           (says_gradient(i) || !are_counts(array));
 }
 
 bool Placement::is_zero(std::size_t i) const

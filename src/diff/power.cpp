@@ -277,10 +277,6 @@ private:
     const double least_left_ = current_budget()->left() / 2;
 };
 
-} // namespace
-
-namespace {
-
 AttentionSizes sizes_of(Diff::World& world)
 {
     AttentionSizes sizes;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <span>
 
 namespace attn::diff {
@@ -37,6 +38,13 @@ bool tells(std::span<const double> row)
     return std::ranges::any_of(row, [&](double number) { return number != row.front() && std::isfinite(number); });
 }
 
+/// What a row that does not tell has throughout; minus infinity for whatever stands for it.
+double filled_with(std::span<const double> row)
+{
+    constexpr double most_of_masks = -1000;
+    return row.front() > most_of_masks ? row.front() : minus_infinity;
+}
+
 } // namespace
 
 Rows::Rows(const std::vector<Step>& steps) : steps_(steps)
@@ -53,8 +61,11 @@ Rows::Rows(const std::vector<Step>& steps) : steps_(steps)
         const std::size_t length = telling_length(array);
         if (array.type != ElementType::real || length < 2)
             continue;
-        for (std::size_t begin = 0; begin < array.size(); begin += length)
+        for (std::size_t begin = 0; begin < array.size(); begin += length) {
             rows_.push_back({array.values[begin], step, begin, length});
+            if (const auto row = std::span(array.values).subspan(begin, length); !tells(row))
+                constants_.emplace(kinds_.back(), filled_with(row));
+        }
     }
     std::erase_if(rows_, [](const Row& row) { return std::isnan(row.first); });
     std::ranges::sort(rows_, {}, &Row::first);
@@ -83,27 +94,37 @@ std::vector<std::size_t> Rows::starts_at(const Array& array, std::size_t begin, 
     return kinds;
 }
 
-bool Rows::have(const Array& array, double near) const
+double Rows::share(const Array& array, double near) const
 {
     constexpr std::size_t fewest = 3; // numbers; two are near to others by chance
     const std::size_t length = telling_length(array);
     if (array.type != ElementType::real || length < fewest)
-        return false;
+        return 0;
     std::vector<std::size_t> common;
+    std::set<double> constants;
     bool is_first = true;
     for (std::size_t begin = 0; begin < array.size(); begin += length) {
-        if (!tells(std::span(array.values).subspan(begin, length)))
-            continue; // as of masked scores, which many steps have
+        if (const auto row = std::span(array.values).subspan(begin, length); !tells(row)) {
+            constants.insert(filled_with(row)); // as of masked scores, which many steps have
+            continue;
+        }
         std::vector<std::size_t> kinds = starts_at(array, begin, length, near);
         if (!is_first)
             std::erase_if(kinds, [&](std::size_t kind) { return std::ranges::find(common, kind) == common.end(); });
         is_first = false;
         common = std::move(kinds);
         if (common.empty())
-            return false;
+            return 0;
     }
-    // All rows of a step in another order are not that step.
-    return std::ranges::any_of(common, [&](std::size_t kind) { return array.size() < sizes_[kind]; });
+    std::erase_if(common, [&](std::size_t kind) {
+        const auto is_its = [&](double number) { return constants_.contains({kind, number}); };
+        return !std::ranges::all_of(constants, is_its);
+    });
+    double share = 0;
+    for (const std::size_t kind : common)
+        if (array.size() < sizes_[kind]) // all rows of a step in another order are not that step
+            share = std::max(share, static_cast<double>(array.size()) / static_cast<double>(sizes_[kind]));
+    return share;
 }
 
 } // namespace attn::diff

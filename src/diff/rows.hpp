@@ -3,7 +3,9 @@
 #include "attn/core/recording.hpp"
 
 #include <cstddef>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace attn::diff {
@@ -15,10 +17,10 @@ public:
     /// @param steps  that outlive this
     explicit Rows(const std::vector<Step>& steps);
 
-    /// True where each row of an array is, up to roundings, a row of one step or of that step of the heads, or begins one; and they are
-    /// not all.
+    /// How much of a step an array is whose rows are, up to roundings, rows of that step or of that step of the heads, or begin
+    /// some: less than all of it; 0 where they are none.
     /// @param near  how far a number can be off, relative to the largest of its row
-    bool have(const Array& array, double near) const;
+    double share(const Array& array, double near) const;
 
 private:
     struct Row {
@@ -28,9 +30,10 @@ private:
     std::vector<std::size_t> starts_at(const Array& array, std::size_t begin, std::size_t length, double near) const;
 
     const std::vector<Step>& steps_;
-    std::vector<std::size_t> kinds_; ///< of the steps: those of all heads have one
-    std::vector<std::size_t> sizes_; ///< of the kinds: how many numbers they have
-    std::vector<Row> rows_;          ///< in the order of their first numbers
+    std::vector<std::size_t> kinds_;                     ///< of the steps: those of all heads have one
+    std::vector<std::size_t> sizes_;                     ///< of the kinds: how many numbers they have
+    std::set<std::pair<std::size_t, double>> constants_; ///< that rows of a kind have throughout
+    std::vector<Row> rows_;                              ///< in the order of their first numbers
 };
 
 } // namespace attn::diff

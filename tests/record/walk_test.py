@@ -131,6 +131,24 @@ class Walk(RecordTest):
         self.assert_found([("        return t @ c", "        t = t * (np.arange(5) != 1) / 0.8\n        return t @ c")],
                           r"head\.0\.weights", "return t @ c", "dropout_on")
 
+    def test_keys_that_are_lost_beside_right_ones(self):
+        """Rows of zeros are none of a step's, though the others are right."""
+        said = self.compared(("g = apart(g)", "g = apart(g); o = g[:, :4]; g = np.concatenate([0 * o, g[:, 4:]], 1)"))
+        self.assertRegex(said["first_wrong"], r"head\.0\.keys")
+        self.assertIsNone(said["between"])
+        origin = next(one["origin"] for one in said["steps"] if one["step"] == said["first_wrong"] and one["verdict"] == "bug")
+        self.assertEqual(origin["line"], line_of("g = apart(g)"))
+
+    def test_an_interval_begins_at_what_was_given_not_at_whole_numbers_computed_from_it(self):
+        """The reference begins after the embedding, so that nothing tells whether the ids are right."""
+        said = self.compared(('y = block(np.load("input.npz")["x"])', """ids = np.arange(5)
+    later_ids = ids + 1
+    table = np.cos(np.outer(np.arange(7.0), np.arange(8.0)))
+    e = np.load("input.npz")["x"] + table[later_ids] - table[ids]
+    y = block(e)"""))
+        self.assertEqual(said["between"]["last_right"]["variable"], "ids")
+        self.assertEqual(said["between"]["first_wrong"]["variable"], "e")
+
     def test_the_residual_of_the_norm(self):
         self.assert_found([("a = a + l", "a = h + l")], r"residual1", "a = a + l", "residual_after_norm")
 

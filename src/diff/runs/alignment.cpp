@@ -4,6 +4,8 @@
 
 #include "../targets.hpp"
 
+#include "attn/core/near.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -32,14 +34,6 @@ Shape without_ones(Shape shape)
 {
     std::erase(shape, std::size_t{1});
     return shape;
-}
-
-double largest_of(const Array& array)
-{
-    double largest = 0;
-    for (const double number : array.values)
-        largest = std::isfinite(number) ? std::max(largest, std::abs(number)) : largest;
-    return largest;
 }
 
 /// The places of the numbers that have one of some indices along each axis.

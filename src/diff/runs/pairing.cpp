@@ -2,6 +2,8 @@
 
 #include "pairing.hpp"
 
+#include "attn/mistakes/head_scope.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -10,14 +12,12 @@
 #include <utility>
 
 namespace attn::diff {
+
+using mistakes::is_number;
+
 namespace {
 
 // ------------------------------------------------------------------------------------------------ names
-
-bool is_number(std::string_view word)
-{
-    return !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
-}
 
 /// A name split into what it says of the place in the program and of the call: "call2.h.0.att#3" is "h.0.att" of layer 0 in "call2".
 struct Name {

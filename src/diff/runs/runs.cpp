@@ -2,6 +2,8 @@
 
 #include "attn/diff/runs.hpp"
 
+#include "attn/mistakes/head_scope.hpp"
+
 #include "pairing.hpp"
 #include "../read.hpp"
 #include "../type_evidence.hpp"
@@ -369,7 +371,7 @@ std::string layer_of(const std::string& name)
     for (std::size_t begin = 0; begin < name.size();) {
         const std::size_t end = std::min(name.find('.', begin), name.size());
         const std::string_view word = std::string_view(name).substr(begin, end - begin);
-        if (!word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos)
+        if (mistakes::is_number(word))
             return name.substr(0, end);
         begin = end + 1;
     }
