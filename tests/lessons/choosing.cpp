@@ -11,7 +11,7 @@ using namespace attn::files;
 
 namespace {
 
-const std::string lesson = "lesson_30_choosing";
+const std::string choosing_lesson = "lesson_30_choosing";
 
 /// Runs the lesson with some of its inputs changed.
 Ended choosing(const std::vector<std::pair<std::string, Array>>& changed)
@@ -30,7 +30,7 @@ Ended choosing(const std::vector<std::pair<std::string, Array>>& changed)
             if (given == name)
                 value = array;
     write_npz(folder / "i.npz", content);
-    return run({lesson, "--quiet", "--input", folder / "i.npz"});
+    return run({choosing_lesson, "--quiet", "--input", folder / "i.npz"});
 }
 
 Array whole(double number) { return {{1}, {number}, ElementType::integer}; }
@@ -77,14 +77,14 @@ TEST_CASE("lesson 30 bears extreme numbers that can be meant", "[lessons][choosi
 
 TEST_CASE("lesson 30 can be followed with its mistakes, and rounded", "[lessons][choosing]")
 {
-    const std::string right = run({lesson}).output;
+    const std::string right = run({choosing_lesson}).output;
     for (const char* mistake : {"nucleus_without_crossing", "nucleus_before_temperature", "nucleus_not_normalized",
                                 "speculation_from_target", "speculation_sides_swapped", "speculation_excess_signed"}) {
         CAPTURE(mistake);
-        const Ended ended = run({lesson, "--pitfall", mistake});
+        const Ended ended = run({choosing_lesson, "--pitfall", mistake});
         CHECK(ended.code == 0);
         CHECK(ended.errors == "");
         CHECK(ended.output != right);
     }
-    CHECK(run({lesson, "--round", "bfloat16"}).code == 0);
+    CHECK(run({choosing_lesson, "--round", "bfloat16"}).code == 0);
 }

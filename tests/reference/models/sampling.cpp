@@ -141,7 +141,6 @@ TEST_CASE("every step of the choice of tokens is what its formula says", "[sampl
 TEST_CASE("what can't be meant is refused by the choice of tokens", "[sampling]")
 {
     const Matrix logits{{1, 2, 3}};
-    constexpr double infinity = std::numeric_limits<double>::infinity();
     for (const SamplingOptions& wrong :
          {SamplingOptions{.temperature = -1}, SamplingOptions{.temperature = NAN},
           SamplingOptions{.temperature = infinity}, SamplingOptions{.top_k = 0}, SamplingOptions{.top_k = 4},
