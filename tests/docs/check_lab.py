@@ -668,9 +668,37 @@ def check_bits(stage):
     stage.reader.expect(float(off()) < four / 10, f"eight bits are off by {off()}, four by {four}")
 
 
+def check_choosing(stage):
+    shares = lambda: stage.run("return [...stage.querySelectorAll('.chance:not(.cut)')].map(bar => Number(bar.lastChild.textContent))")
+    stage.slide("top-k", 3)
+    stage.slide("top-p", 1)
+    stage.reader.expect("3 words are left of 66" in stage.text() and abs(sum(shares()) - 1) < 0.002, f"top-k 3: {stage.text()}, {shares()}")
+    even = shares()[0]
+    stage.slide("temperature", -2)
+    stage.reader.expect(shares()[0] > even, f"at a lower temperature the likeliest has {shares()[0]} in place of {even}")
+    stage.slide("top-k", 66)
+    stage.reader.expect("No word is cut" in stage.text(), f"without a cut: {stage.text()}")
+    stage.slide("min-p", 1)
+    stage.reader.expect("One word is left" in stage.text(), f"min-p 1: {stage.text()}")
+
+
+def check_guessing(stage):
+    for _ in range(3):
+        rows = stage.run("return [...stage.querySelectorAll('.guesses > *')].map(cell => cell.textContent)")[6:]
+        verdicts = []
+        for row in (rows[i:i + 6] for i in range(0, len(rows), 6)):
+            stands = float(row[4]) < float(row[3]) or row[4] == row[3]
+            verdicts.append(row[5])
+            stage.reader.expect(row[5] == "taken back" or (row[5] == "accepted") == stands or row[4] == row[3], f"a guess with p / q {row[3]} and the number {row[4]} is {row[5]}")
+        accepted = verdicts.count("accepted")
+        stage.reader.expect(verdicts == ["accepted"] * accepted + (["rejected"] + ["taken back"] * (3 - accepted)) * (accepted < 4), f"verdicts {verdicts}")
+        stage.reader.expect(f"{accepted} of 4 guesses" in stage.text(), f"{verdicts}: {stage.text()}")
+        stage.press("draw again")
+
+
 STAGES = {"plane": None, "story": None, "saturation": check_saturation, "sources": check_sources, "stack": check_stack, "clocks": check_clocks, "rotation": check_rotation, "layer": check_layer, "norm": check_norm,
           "backwards": check_backwards, "translation": check_translation, "beams": check_beams, "forming": check_forming, "onepass": check_onepass, "ring": check_ring, "windows": check_windows, "experts": check_experts,
-          "state": check_state, "calls": check_calls, "pages": check_pages, "caches": check_caches, "bits": check_bits}  # fmt: skip
+          "state": check_state, "calls": check_calls, "pages": check_pages, "choosing": check_choosing, "guessing": check_guessing, "caches": check_caches, "bits": check_bits}  # fmt: skip
 
 
 def check_stages(reader):
