@@ -621,8 +621,8 @@ void make_mistakes(Lesson& lesson, const Integers& ids, const SmallModel& small,
     double largest = 0;
     for (const Seen& seen : {Seen{n, 0}, ring})
         for (const Matrix& found : all_of(seen, {}))
-            largest = std::max(largest,
-                               xt::amax(largest_change(found, logits({n}, seen, {})))());
+            largest = std::max(
+                largest, std::ranges::max(largest_change(found, logits({n}, seen, {}))));
     lesson.expect("right decisions give each token the same in four schedules",
                   !(largest > 1e-9));
 

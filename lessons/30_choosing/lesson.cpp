@@ -396,8 +396,8 @@ void write_story(Lesson& lesson, const SmallModel& model, const SmallModel& smal
                 guessed, static_cast<std::int64_t>(argmax(after(small, guessed, call))));
         const Matrix logits = gpt(guessed, model.weights, model.options, call);
         for (std::size_t i = n; text(text.size() - 1) != end_of_story; ++i) {
-            const auto own =
-                static_cast<std::int64_t>(argmax(Vector(xt::row(logits, i - 1))));
+            const Vector row = xt::row(logits, i - 1);
+            const auto own = static_cast<std::int64_t>(argmax(row));
             text = joined(text, own);
             if (i == guessed.size() || guessed(i) != own)
                 break;

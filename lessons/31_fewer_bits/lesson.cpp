@@ -212,9 +212,10 @@ void follow_by(LinearWeights& map, const Matrix& in_each_head)
     const std::size_t d_k = in_each_head.shape(0);
     const auto follow = [&](Matrix rows) {
         for (std::size_t begin = 0; begin < rows.shape(1); begin += d_k) {
-            auto head = xt::view(rows, xt::all(), xt::range(begin, begin + d_k));
-            const Matrix before = head;
-            head = matmul(before, in_each_head);
+            const Matrix before =
+                xt::view(rows, xt::all(), xt::range(begin, begin + d_k));
+            xt::view(rows, xt::all(), xt::range(begin, begin + d_k)) =
+                matmul(before, in_each_head);
         }
         return rows;
     };

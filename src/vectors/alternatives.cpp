@@ -16,7 +16,6 @@ namespace {
 constexpr double stored_roundings = 2;
 // As many draws of roundings: what PyTorch computes is off by less than a third of the largest change (docs/vectors.md).
 constexpr std::size_t draw_count = 8;
-constexpr NumberType types[] = {NumberType::float64, NumberType::float32, NumberType::float16, NumberType::bfloat16};
 
 /// All steps as a program can have them that stores each in a type of fewer digits, and adds in float32 or better.
 std::vector<Array> rounded_steps(const Recording& recording, const formula::StepNames& names, NumberType type,
@@ -88,7 +87,7 @@ std::vector<Output> Alternatives::measured() const
     std::vector<Output> outputs;
     for (std::size_t i = 0; i < results_.size(); ++i)
         outputs.push_back({names_[i], rows_of(recording_.steps[results_[i]].value, rows_), {}});
-    for (const NumberType type : types) {
+    for (const NumberType type : computed_types) {
         for (std::size_t draw = 1; draw <= draw_count; ++draw) {
             const std::vector<Array> rounded = rounded_steps(recording_, again_.names(), type, draw);
             for (std::size_t i = 0; i < results_.size(); ++i) {

@@ -6,6 +6,10 @@
 
 namespace attn::vectors {
 
+/// What a result can be computed in: vectors have a tolerance of each.
+inline constexpr NumberType computed_types[] = {NumberType::float64, NumberType::float32, NumberType::float16,
+                                                NumberType::bfloat16};
+
 /// Some rows of a result, of its last axis but one; all of them where none are named.
 Array rows_of(const Array& array, const std::vector<std::size_t>& rows);
 

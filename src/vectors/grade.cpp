@@ -110,7 +110,11 @@ private:
 
     double tolerance(const std::string& name, NumberType type) const
     {
-        return case_.at("outputs").at(name).at("tolerance").at(std::string(name_of(type))).get<double>();
+        const Json& by_type = case_.at("outputs").at(name).at("tolerance");
+        const std::string wanted(name_of(type));
+        if (!by_type.contains(wanted))
+            throw Error("has no tolerance of " + wanted + ", expected float64, float32, float16 or bfloat16");
+        return by_type.at(wanted).get<double>();
     }
 
     bool is_alternative(const Json& outputs, NumberType type) const
@@ -261,7 +265,7 @@ void expect_case(const Json& one)
         expect(rows.empty() || (array.rank() >= 2 && array.shape.end()[-2] == rows.size()),
                name + " is " + to_string(array.shape) + ", expected a row for each of the " +
                    std::to_string(rows.size()) + " in rows");
-        for (const NumberType type : enumerators<NumberType>)
+        for (const NumberType type : computed_types)
             if (const double tolerance = output.at("tolerance").at(std::string(name_of(type))).get<double>();
                 !(tolerance > 0) || !std::isfinite(tolerance))
                 throw Error(name + " has the tolerance " + fmt::format("{}", tolerance) + " in " +

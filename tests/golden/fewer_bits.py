@@ -197,7 +197,7 @@ def in_scopes():
     rotation = hadamard(8)
     raised = (queries / factors, keys * factors)
     rotated = tuple(part @ rotation for part in raised)
-    golden = {"numbers": NUMBERS}
+    golden = {"numbers": NUMBERS, "types.numbers": NUMBERS}
     for name, text in (("bfloat16", "bfloat16"), ("e4m3", "float8_e4m3"), ("e5m2", "float8_e5m2"), ("int8", "int8:token"), ("int4", "int4:token")):
         steps = quantized(NUMBERS, text)
         golden |= within(f"types.{name}", {"x": NUMBERS} | steps | {"off": np.abs(steps["stored"] - NUMBERS)})

@@ -313,9 +313,10 @@ bool is_between_tokens(const Padding& padding)
 {
     const auto* mask = std::get_if<Mask>(&padding);
     for (std::size_t b = 0; mask != nullptr && b < mask->shape(0); ++b) {
-        const auto row = xt::row(*mask, b);
-        const auto first = std::find(row.begin(), row.end(), true);
-        if (!std::is_sorted(first, row.end(), std::greater<>()))
+        std::size_t begins = 0; // how often tokens follow what is none
+        for (std::size_t i = 0; i < mask->shape(1); ++i)
+            begins += (*mask)(b, i) && (i == 0 || !(*mask)(b, i - 1));
+        if (begins > 1)
             return true;
     }
     return false;

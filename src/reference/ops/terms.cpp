@@ -149,6 +149,7 @@ ATTN_OPERATOR(<=, Truths, compares, std::less_equal())
 ATTN_OPERATOR(>, Truths, compares, std::greater())
 ATTN_OPERATOR(>=, Truths, compares, std::greater_equal())
 ATTN_OPERATOR(==, Truths, compares, std::equal_to())
+ATTN_OPERATOR(!=, Truths, compares, std::not_equal_to())
 ATTN_OPERATOR(&, Truths, meets, std::logical_and())
 ATTN_OPERATOR(|, Truths, joins, std::logical_or())
 #undef ATTN_OPERATOR
@@ -297,6 +298,7 @@ ATTN_REDUCER(min, -minus_infinity, smaller_of, all)
     template Term<Truths<Wider<A, B>>> operator>(const Term<A>&, const Term<B>&);                                      \
     template Term<Truths<Wider<A, B>>> operator>=(const Term<A>&, const Term<B>&);                                     \
     template Term<Truths<Wider<A, B>>> operator==(const Term<A>&, const Term<B>&);                                     \
+    template Term<Truths<Wider<A, B>>> operator!=(const Term<A>&, const Term<B>&);                                     \
     template Term<Wider<A, B>> where(Term<Truths<Wider<A, B>>>, Term<A>, Term<B>);
 #define ATTN_NUMBERS(A, B)                                                                                             \
     template Term<Wider<A, B>> operator+(const Term<A>&, const Term<B>&);                                              \

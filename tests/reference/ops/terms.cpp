@@ -1,4 +1,5 @@
 #include "attn/reference/ops/terms.hpp"
+#include "attn/reference/ops/quantize.hpp"
 
 #include "../../by_hand.hpp"
 #include "../../sources.hpp"
@@ -70,6 +71,11 @@ Recording every_operation()
     const Term more = step(a >= 0.0);
     (void)step(((a <= b) & more) | (0.0 > a));
     (void)step(a == 4.0);
+    (void)step(a != 4.0);
+    (void)step(rounded(a));
+    for (const NumberType type : {NumberType::float32, NumberType::float16, NumberType::bfloat16,
+                                  NumberType::float8_e4m3, NumberType::float8_e5m2})
+        (void)step(rounded_to(type, a));
     (void)step(where(less, a, minus_infinity));
     (void)step(where(less, a, v));
     (void)step(top_k(a, 2));

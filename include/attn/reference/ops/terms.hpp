@@ -75,6 +75,8 @@ Term<Truths<Wider<A, B>>> operator>=(const Term<A>& left, const Term<B>& right);
 template <class A, class B>
 Term<Truths<Wider<A, B>>> operator==(const Term<A>& left, const Term<B>& right);
 template <class A, class B>
+Term<Truths<Wider<A, B>>> operator!=(const Term<A>& left, const Term<B>& right);
+template <class A, class B>
 Term<Truths<Wider<A, B>>> operator&(const Term<A>& left, const Term<B>& right);
 template <class A, class B>
 Term<Truths<Wider<A, B>>> operator|(const Term<A>& left, const Term<B>& right);
@@ -108,6 +110,7 @@ ATTN_WITH_NUMBER(operator<=)
 ATTN_WITH_NUMBER(operator>)
 ATTN_WITH_NUMBER(operator>=)
 ATTN_WITH_NUMBER(operator==)
+ATTN_WITH_NUMBER(operator!=)
 #undef ATTN_WITH_NUMBER
 
 // By value, since argument-dependent lookup would prefer xtensor's functions for a term that is not const.
