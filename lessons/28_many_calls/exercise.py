@@ -8,7 +8,8 @@ Write the function below. Check with
 import numpy as np
 
 
-def my_call(queries, new_keys, new_values, positions, past_keys, past_values, past_positions, width):
+def my_call(queries, new_keys, new_values, positions, past_keys, past_values,
+            past_positions, width):
     """The attention of one head in one call of many: new tokens beside those that are stored.
     A query can attend to the keys of tokens that are not later than its own, and of these to
     the last `width`. What is stored can be in any order, as in a ring.

@@ -40,7 +40,8 @@ struct Seen {
     std::size_t width, kept;
 };
 
-/// Tokens of a sequence that are given in one call: `begin` up to, not including, `end` of a sequence.
+/// Tokens of a sequence that are given in one call: from `begin` up to, not including,
+/// `end`.
 struct Asked {
     std::size_t begin, end;
     Seen seen;

@@ -68,7 +68,8 @@ def in_heads(x):
 
 def attend(layer, x, mask, past):
     y = norm(f"{layer}.norm1", x)
-    queries, keys, values = (through(f"{layer}.{name}", y) for name in ("query", "key", "value"))
+    roles = ("query", "key", "value")
+    queries, keys, values = (through(f"{layer}.{role}", y) for role in roles)
     if past is not None:
         keys, values = np.vstack([past[0], keys]), np.vstack([past[1], values])
     scores = in_heads(queries) @ in_heads(keys).transpose(0, 2, 1) / np.sqrt(8)
@@ -79,7 +80,7 @@ def attend(layer, x, mask, past):
     return x + through(f"{layer}.back", hidden), (keys, values)
 
 def one_call(begin, end, stored, seen, rules, note):
-    """stored: the numbers of the tokens that are stored, and of each layer their keys and values"""
+    """stored: the numbers of the tokens that are stored, and of each layer keys and values"""
     past, layers = stored
     order = note("order", np.arange(begin, end))
     keys = np.concatenate([past, order]).astype(int)

@@ -201,7 +201,8 @@ def paged(rows):
     return np.vstack([rows, np.zeros(8)])[pages_written]
 
 y = norm("layers.0.norm1", packed_embedded)
-head = {name: linear(f"layers.0.self_attn.{name}", y)[:, :8] for name in ("query", "key", "value")}
+roles = ("query", "key", "value")
+head = {role: linear(f"layers.0.self_attn.{role}", y)[:, :8] for role in roles}
 pages_key_pool = paged(head["key"])
 pages_value_pool = paged(head["value"])
 
@@ -213,7 +214,8 @@ def read_pages(scope, tokens):
     table, last_word = given[f"{scope}.table"], pages_request_0_last
     i = np.arange(tokens)
     slots = keep(f"{scope}.slots", 4 * table[i // 4] + i % 4)
-    query, keys, values = head["query"][last_word], pages_key_pool[slots], pages_value_pool[slots]
+    query = head["query"][last_word]
+    keys, values = pages_key_pool[slots], pages_value_pool[slots]
     weights = keep(f"{scope}.weights", softmax(query @ keys.T / np.sqrt(8)))
     return keep(f"{scope}.context", weights @ values)
 

@@ -58,7 +58,8 @@ show('types.int4.stored', types_int4_stored, [[0.0000, 0.0000, 0.0000, 0.0000, 0
 # ---- 2. One large channel
 
 head = "exact.layers.1.self_attn.head.0"
-queries, keys, values, weights = (trace[f"{head}.{name}"] for name in ("queries", "keys", "values", "weights"))
+roles = ("queries", "keys", "values", "weights")
+queries, keys, values, weights = (trace[f"{head}.{role}"] for role in roles)
 raised_factors = np.where(np.arange(8) == channel, factor, 1)
 raised_keys, raised_queries = keys * raised_factors, queries / raised_factors
 plain_scores = queries @ keys.T / np.sqrt(8)
@@ -93,7 +94,8 @@ show('raised.block.off', raised_block_off, 0.8684)
 
 two = np.array([[1, 1], [1, -1]])
 rotated_rotation = np.kron(np.kron(two, two), two) / np.sqrt(8)
-rotated_keys, rotated_queries = raised_keys @ rotated_rotation, raised_queries @ rotated_rotation
+rotated_keys = raised_keys @ rotated_rotation
+rotated_queries = raised_queries @ rotated_rotation
 rotated_scores = rotated_queries @ rotated_keys.T / np.sqrt(8)
 keep_scores("rotated", rotated_queries, rotated_keys)
 
@@ -114,7 +116,8 @@ show('values.channel.off', values_channel_off, 0.0597)
 # ---- 7. Weights
 
 matrix = trace["exact.layers.1.feed_forward.hidden_weights"].T.astype(float)
-rounded = {"tensor": scaled(matrix.reshape(1, -1), 7).reshape(matrix.shape), "output": scaled(matrix, 7),
+rounded = {"tensor": scaled(matrix.reshape(1, -1), 7).reshape(matrix.shape),
+           "output": scaled(matrix, 7),
            "block": scaled(matrix.reshape(-1, 8), 7).reshape(matrix.shape)}
 for scale, stored in rounded.items():
     keep(f"weights.{scale}.off", np.sqrt(np.mean((stored - matrix) ** 2)))

@@ -3,7 +3,8 @@
 import numpy as np
 
 
-def my_call(queries, new_keys, new_values, positions, past_keys, past_values, past_positions, width):
+def my_call(queries, new_keys, new_values, positions, past_keys, past_values,
+            past_positions, width):
     keys = np.concatenate([past_keys, new_keys], axis=0)
     values = np.concatenate([past_values, new_values], axis=0)
     places = np.concatenate([past_positions, positions], axis=0)

@@ -1,4 +1,4 @@
-"""Exercise 29, done: positions in a padded batch, and attention through a table of pages."""
+"""Exercise 29, done: positions in a padded batch, and attention through pages."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Exercise 30, done: the nucleus of the next token, and what comes in place of a rejected guess."""
+"""Exercise 30, done: the nucleus, and what comes in place of a rejected guess."""
 
 import numpy as np
 
