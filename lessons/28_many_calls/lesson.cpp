@@ -464,7 +464,8 @@ Term<Matrix> call_model(const Trace& trace, const Term<Integers>& ids, const Ask
     const auto begin = static_cast<double>(call.begin);
     //! [call]
     // Which tokens of the sequence these are, and those that are stored.
-    const Term order = trace("order[n]", arange(number(count, trace)) + begin);
+    const Term order =
+        reals(trace("order[n]", wholes(arange(number(count, trace)) + begin)));
     const Term keys = followed(trace, "key_order", "[m]", stored.order, order);
 
     // Where they stand, and what they see.

@@ -6,11 +6,12 @@ import numpy as np
 def my_probabilities(logits, temperature, top_p):
     exponentials = np.exp((logits - logits.max(axis=1, keepdims=True)) / temperature)
     chances = exponentials / exponentials.sum(axis=1, keepdims=True)
-    order = np.argsort(-chances, axis=1, kind="stable")
-    falling = np.take_along_axis(chances, order, axis=1)
-    before = np.cumsum(falling, axis=1) - falling
-    kept = np.zeros_like(chances)
-    np.put_along_axis(kept, order, np.where(before < top_p, falling, 0), axis=1)
+    # Of each pair of tokens: is the second more likely than the first, or first of two alike?
+    first, second = chances[:, :, None], chances[:, None, :]
+    place = np.arange(chances.shape[1])
+    comes_before = (second > first) | ((second == first) & (place < place[:, None]))
+    before = np.sum(np.where(comes_before, second, 0), axis=2)
+    kept = np.where(before < top_p, chances, 0)
     return kept / kept.sum(axis=1, keepdims=True)
 
 

@@ -8,7 +8,7 @@ WRONG = "is wrong"
 SYNTAX = ("character", "SyntaxError")
 
 # One call of lesson 28, but for which keys a query sees.
-CALL = "places = np.concatenate([past_positions, positions])\nown = positions[:, None]\nscores = queries @ np.concatenate([past_keys, new_keys]).T / np.sqrt(queries.shape[1])\nsoftmax(np.where({seen}, scores, -np.inf)) @ np.concatenate([past_values, new_values])"
+CALL = "places = np.concatenate([past_positions, positions], axis=0)\nown = positions[:, None]\nscores = queries @ np.concatenate([past_keys, new_keys], axis=0).T / np.sqrt(queries.shape[1])\nsoftmax(np.where({seen}, scores, -np.inf)) @ np.concatenate([past_values, new_values], axis=0)"
 
 # Lesson 30's words: how likely each is, and how likely those are together that come before it.
 NUCLEUS = "chances = softmax(logits / temperature)\nplace = np.arange(chances.shape[1])\nis_before = (chances[:, None, :] > chances[:, :, None]) | ((chances[:, None, :] == chances[:, :, None]) & (place < place[:, None]))\nbefore = np.sum(np.where(is_before, chances[:, None, :], 0), axis=-1)\n"

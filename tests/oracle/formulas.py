@@ -109,6 +109,7 @@ FUNCTIONS = {
     "reshape": lambda x, *shape: np.reshape(x, whole(shape)),
     **{name: getattr(np, name) for name in "exp log sqrt tanh abs sin cos floor round sum mean max min maximum minimum diag outer".split()},
 }
+TENSOR_FUNCTIONS = {name: lambda *given, of=of, **named: np.asarray(of(*given, **named)).view(Tensor) for name, of in FUNCTIONS.items()}
 CONSTANTS = {"inf": np.inf, "pi": np.pi, "None": None, "True": True, "False": False}
 NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.(?!T\b|shape\b)\w+)*(\s*\(|\s*=(?!=))?")
 
@@ -144,7 +145,7 @@ def evaluate(formula, arrays, aliases, path):
 
     text = NAME.sub(stand_in, formula)
     with np.errstate(all="ignore"):
-        return np.asarray(eval(text, {"__builtins__": {}}, {**FUNCTIONS, **CONSTANTS, **found}))
+        return np.asarray(eval(text, {"__builtins__": {}}, {**TENSOR_FUNCTIONS, **CONSTANTS, **found}))
 
 
 def check(path):
