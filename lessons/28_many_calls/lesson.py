@@ -80,7 +80,7 @@ def attend(layer, x, mask, past):
     return x + through(f"{layer}.back", hidden), (keys, values)
 
 def one_call(begin, end, stored, seen, rules, note):
-    """stored: the numbers of the tokens that are stored, and of each layer keys and values"""
+    """stored: which tokens are stored, and of each layer their keys and values"""
     past, layers = stored
     order = note("order", np.arange(begin, end))
     keys = np.concatenate([past, order]).astype(int)

@@ -6,7 +6,7 @@ import numpy as np
 def my_probabilities(logits, temperature, top_p):
     exponentials = np.exp((logits - logits.max(axis=1, keepdims=True)) / temperature)
     chances = exponentials / exponentials.sum(axis=1, keepdims=True)
-    # Of each pair of tokens: is the second more likely than the first, or first of two alike?
+    # Is the second of two more likely than the first, or the earlier one of two alike?
     first, second = chances[:, :, None], chances[:, None, :]
     place = np.arange(chances.shape[1])
     comes_before = (second > first) | ((second == first) & (place < place[:, None]))
