@@ -364,14 +364,20 @@ void count_saved(Lesson& lesson)
                  {{(*words)(0, 3), (*words)(4, 3)}});
 }
 
-constexpr std::int64_t end_of_story = 0;
+/// A story ends with its last word, or where the model has no more positions.
+bool has_ended(const Integers& text, const SmallModel& model)
+{
+    constexpr std::int64_t end_of_story = 0;
+    return text(text.size() - 1) == end_of_story ||
+           text.size() == model.weights.position_embedding.shape(0);
+}
 
 /// A story to its end, always the likeliest word.
 Integers likeliest_story(const SmallModel& model, const Integers& prompt,
                          const Trace& unrecorded)
 {
     Integers text = prompt;
-    while (text(text.size() - 1) != end_of_story)
+    while (!has_ended(text, model))
         text = joined(text,
                       static_cast<std::int64_t>(argmax(after(model, text, unrecorded))));
     return text;
@@ -386,16 +392,15 @@ void write_story(Lesson& lesson, const SmallModel& model, const SmallModel& smal
     constexpr std::size_t guesses = 4;
     Integers text = prompt;
     std::int64_t calls = 0;
-    for (; text(text.size() - 1) != end_of_story; ++calls) {
+    for (; !has_ended(text, model); ++calls) {
         const Trace call = lesson.unrecorded_trace().scope("call", calls);
         const std::size_t n = text.size();
         Integers guessed = text;
-        while (guessed.size() < n + guesses &&
-               guessed.size() < model.weights.position_embedding.shape(0))
+        while (guessed.size() < n + guesses && !has_ended(guessed, model))
             guessed = joined(
                 guessed, static_cast<std::int64_t>(argmax(after(small, guessed, call))));
         const Matrix logits = gpt(guessed, model.weights, model.options, call);
-        for (std::size_t i = n; text(text.size() - 1) != end_of_story; ++i) {
+        for (std::size_t i = n; !has_ended(text, model); ++i) {
             const Vector row = xt::row(logits, i - 1);
             const auto own = static_cast<std::int64_t>(argmax(row));
             text = joined(text, own);

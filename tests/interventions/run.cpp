@@ -5,10 +5,12 @@
 //                               then every computed step is replaced in one run
 //   interventions_NN --at-once  the last of these only, for lessons at the paper's size
 //
-// A run that went on with what replaced a step verifies but for that step. Exit code 1 where one doesn't.
+// A run that went on with what replaced a step verifies but for that step. A lesson may refuse what replaced it, such as
+// probabilities that are all zero: its steps until then verify. Exit code 1 where one doesn't.
 
 #include "lessons/setup.hpp"
 
+#include "attn/core/error.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/formula/verify.hpp"
@@ -111,10 +113,16 @@ int Lesson::run(std::string_view topic, int argc, char**, void (*teach)(Lesson&)
     LessonFlags flags;
     flags.console.quiet = true;
     flags.own = std::move(own);
+    std::size_t refused = 0;
     const auto taught = [&](Listener* intervention) {
         Setup setup(topic, flags, intervention);
         Lesson lesson(setup);
-        teach(lesson);
+        try {
+            teach(lesson);
+        } catch (const Error& error) {
+            std::printf("refused: %s\n", error.what());
+            ++refused;
+        }
         return setup.recorder.recording();
     };
 
@@ -136,8 +144,8 @@ int Lesson::run(std::string_view topic, int argc, char**, void (*teach)(Lesson&)
             wrong += failures(computed.steps, rounded, "after --round " + std::string(name_of(precision)));
         }
     }
-    std::printf("%s: %zu steps ablated, %zu replaced at once, %zu wrong after that\n", std::string(topic).c_str(),
-                ablated, all.replaced, wrong);
+    std::printf("%s: %zu steps ablated, %zu replaced at once, %zu refused, %zu wrong after that\n",
+                std::string(topic).c_str(), ablated, all.replaced, refused, wrong);
     return wrong == 0 ? 0 : 1;
 }
 
