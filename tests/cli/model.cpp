@@ -418,3 +418,47 @@ TEST_CASE("a part of a model whose configuration says more than the flags is ref
     CHECK_THAT(unknown.errors, ContainsSubstring("names, which Llama 1 to 3, Mistral, Qwen, Gemma and others share"));
     CHECK(run_on("llama", folder / "w.safetensors", folder, {"--heads", "4", "--without-config"}).code == 0);
 }
+
+TEST_CASE("attn run model passes over fields and tensors that the reader accepts, and over no others",
+          "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    std::filesystem::copy(golden("seed-oss"), folder / "model");
+    nlohmann::json config = nlohmann::json::parse(std::ifstream(folder / "model/config.json"));
+    config["new_field"] = 1;
+    config["other_field"] = "word";
+    std::ofstream(folder / "model/config.json") << config.dump();
+    NamedArrays weights = read_weights(folder / "model/model.safetensors");
+    weights.emplace("classifier.weight", Array{{2, 24}, std::vector<double>(48, 0.5)});
+    write_safetensors(folder / "model/model.safetensors", weights);
+    const auto ended = [&](const std::vector<std::string>& flags) {
+        return run_on("model", folder / "model", folder, flags);
+    };
+    CHECK_THAT(ended({}).errors, ContainsSubstring("has fields new_field, other_field, which are not known") &&
+                                     ContainsSubstring("--accept new_field,other_field"));
+    CHECK_THAT(ended({"--accept", "new_field"}).errors,
+               ContainsSubstring("has a field other_field, which is not known"));
+    CHECK_THAT(ended({"--accept", "new_field,other_field"}).errors,
+               ContainsSubstring("classifier.weight (2, 24) is not expected"));
+    const Ended right = ended({"--accept", "new_field,other_field", "--ignore", "classifier."});
+    CAPTURE(right.errors);
+    CHECK(right.code == 0);
+    CHECK_THAT(ended({"--accept", "new_field,other_field,hidden_size"}).errors,
+               ContainsSubstring("has a known field hidden_size"));
+    CHECK_THAT(ended({"--accept", "nothing"}).errors, ContainsSubstring("has no field nothing"));
+    CHECK_THAT(ended({"--accept", "new_field,,other_field"}).errors, ContainsSubstring("has an empty name"));
+    CHECK_THAT(ended({"--accept", "new_field,other_field", "--ignore", "head."}).errors,
+               ContainsSubstring("no tensor's name begins with head."));
+    CHECK_THAT(ended({"--accept", "new_field,other_field", "--ignore", "classifier.,model.norm."}).errors,
+               ContainsSubstring("the model has no norm after its last layer"));
+
+    config["model_type"] = "some_wrapper";
+    for (const auto& [text, message] :
+         {std::pair(nlohmann::json({{"model_type", "llama"}}), "its text_config is of the family llama"),
+          {nlohmann::json({{"model_type", 5}}), "known are albert"},
+          {nlohmann::json("llama"), "known are albert"}}) {
+        config["text_config"] = text;
+        std::ofstream(folder / "model/config.json") << config.dump();
+        CHECK_THAT(ended({}).errors, ContainsSubstring(message));
+    }
+}

@@ -49,11 +49,16 @@ void add_layers(std::vector<std::string>& lines, const LanguageModelDescription&
 }
 
 /// What makes the tokens, and how wide they are.
-StepOptions text_of_input(const InputWeights& input, const LanguageModelDescription& description)
+StepOptions text_of_input(const LanguageModelWeights& weights, const LanguageModelDescription& description)
 {
+    const InputWeights& input = weights.embedding;
     const auto text = [](std::size_t number) { return std::to_string(number); };
     if (description.first_layer > 0)
         return {{"input", "the tokens after layer " + text(description.first_layer - 1)}};
+    if (const auto* table = std::get_if<Matrix>(&input); table != nullptr && weights.embedding_map)
+        return {{"vocabulary", text(table->shape(0))},
+                {"d_embedding", text(table->shape(1))},
+                {"d_model", text(weights.embedding_map->weight.shape(1))}};
     if (const auto* table = std::get_if<Matrix>(&input))
         return {{"vocabulary", text(table->shape(0))}, {"d_model", text(table->shape(1))}};
     if (const auto* patches = std::get_if<PatchWeights>(&input)) {
@@ -73,13 +78,13 @@ StepOptions text_of_input(const InputWeights& input, const LanguageModelDescript
 }
 
 std::vector<std::string> description_of(const std::filesystem::path& folder, const files::NamedArrays& arrays,
-                                        const files::LayerRange& range)
+                                        const files::LayerRange& range, const files::Accepted& accepted)
 {
-    const auto [family, description, weights, not_computed] = files::read_model(folder, arrays, range);
+    const auto [family, description, weights, not_computed] = files::read_model(folder, arrays, range, accepted);
     const auto& [layers, norm, image, convolutions, convolution_activation, is_causal, has_logits, first_layer,
                  first_position, padding_id, embedding_scale, head_activation, logit_scale, logit_softcap] =
         description;
-    StepOptions around = text_of_input(weights.embedding, description);
+    StepOptions around = text_of_input(weights, description);
     for (auto& [name, value] : StepOptions{{"layers", std::to_string(layers.size())},
                                            {"parameters", std::to_string(files::total(files::parameters(weights)))},
                                            {"output", !has_logits      ? "the last hidden states"
@@ -260,6 +265,7 @@ struct Part {
     std::size_t first = 0; ///< the position of the first token
     std::string schedule;  ///< how tokens are given over several calls; at once where empty
     std::string cache;     ///< how a cache keeps keys and values
+    files::Accepted accepted;
 };
 
 /// Lets positions begin at another one than 0.
@@ -279,7 +285,7 @@ void move_positions(LanguageModelDescription& description, std::size_t first)
 
 void run_model(const ModuleRun& run, const Part& part)
 {
-    files::Model model = files::read_model(run.weights_path, run.arrays, part.layers);
+    files::Model model = files::read_model(run.weights_path, run.arrays, part.layers, part.accepted);
     move_positions(model.description, part.first);
     const auto& [family, description, weights, not_computed] = model;
     run.learned = files::parameters(weights);
@@ -313,6 +319,20 @@ void run_model(const ModuleRun& run, const Part& part)
     }
     if (description.has_logits)
         run.trace.alias("output", "logits");
+}
+
+/// "a,b" are a and b.
+std::vector<std::string> names_in(const std::string& text)
+{
+    std::vector<std::string> names;
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find(',', begin), text.size());
+        if (end == begin)
+            throw Error(text + " has an empty name: give names with a comma between two of them");
+        names.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return names;
 }
 
 /// "0:4" is the first four layers, "4:" those from layer 4 on.
@@ -355,13 +375,22 @@ Module model_module()
                    {"input_features", "(b,) features, frames", "a sound, in place of ids"}},
         .describe_folder =
             [part](const std::filesystem::path& folder, const files::NamedArrays& arrays) {
-                return description_of(folder, arrays, part->layers);
+                return description_of(folder, arrays, part->layers, part->accepted);
             },
         .needed_tensors =
-            [part](const std::filesystem::path& folder) { return files::tensors_of(folder, part->layers); },
+            [part](const std::filesystem::path& folder) {
+                return files::tensors_of(folder, part->layers, part->accepted);
+            },
         .flags =
             {{"--layers", "FROM:TO", FlagValue([part](const std::string& text) { part->layers = layers_called(text); }),
               "compute these layers alone, 0:4 the first four: no other tensors are read"},
+             {"--accept", "FIELDS",
+              FlagValue([part](const std::string& text) { part->accepted.fields = names_in(text); }),
+              "fields of config.json, with commas between them, that you know to change nothing: others that are not "
+              "known are refused"},
+             {"--ignore", "TENSORS",
+              FlagValue([part](const std::string& text) { part->accepted.tensors = names_in(text); }),
+              "beginnings of names, with commas between them, of tensors to leave out, such as classifier."},
              {"--first", "N", whole_number(part->first, 0), "the position of the first token"},
              {"--schedule", "NAME", FlagValue(part->schedule),
               "give the tokens over several calls: packed, steps:N (a prompt of N, then one by one), chunks:N, "

@@ -120,8 +120,16 @@ Family family_of(const Json& config)
     if (type == config.end() || !type->is_string())
         throw Error("has no model_type, which says what family the model is of");
     const std::string model_type = type->get<std::string>();
-    if (model_type == "common" || find_file(model_type) == nullptr)
-        throw Error("model_type \"" + model_type + "\" is not known; known are " + known_families());
+    const auto is_known = [](const std::string& name) { return name != "common" && find_file(name) != nullptr; };
+    if (!is_known(model_type)) {
+        const Json text = config.value("text_config", Json()),
+                   type_of_text = text.is_object() ? text.value("model_type", Json()) : Json();
+        const std::string part = type_of_text.is_string() ? type_of_text.get<std::string>() : "";
+        throw Error("model_type \"" + model_type + "\" is not known" +
+                    (is_known(part) ? ", and its text_config is of the family " + part +
+                                          ": save its language model alone, by save_pretrained() of that part"
+                                    : "; known are " + known_families()));
+    }
     const Json all = merged(model_type);
     const auto object = [&](const char* key) { return all.contains(key) ? all[key] : Json::object(); };
     const Json& architecture = all["architecture"];
@@ -140,19 +148,36 @@ Family family_of(const Json& config)
                   .ignored = all.contains("ignored") ? all["ignored"] : Json::array(),
                   .not_computed = object("not_computed"),
                   .variants = all.contains("variants") ? all["variants"] : Json::array(),
-                  .base_prefix = all.value("base_prefix", "")};
+                  .base_prefix = all.value("base_prefix", ""),
+                  .shared_layer = all.value("shared_layer", "")};
     for (const Json& variant : family.variants)
         if (holds(config, variant["if"]))
             add_variant(family, variant);
     return family;
 }
 
-Settings settings_of(const Family& family, const Json& config)
+Settings settings_of(const Family& family, const Json& config, const std::vector<std::string>& accepted)
 {
+    for (const std::string& name : accepted)
+        if (!config.contains(name) || family.fields.contains(name))
+            throw Error(std::string("has ") + (config.contains(name) ? "a known field " : "no field ") + name +
+                        ", and --accept is for those that are not known");
+    std::vector<std::string> unknown;
     for (const auto& [name, value] : config.items())
-        if (!family.fields.contains(name))
-            throw Error("has a field " + name + ", which is not known of the family " + family.model_type +
-                        ": what it changes could not be computed");
+        if (!family.fields.contains(name) && std::ranges::find(accepted, name) == accepted.end())
+            unknown.push_back(name);
+    if (!unknown.empty()) {
+        std::string names, list;
+        for (const std::string& name : unknown) {
+            names += (names.empty() ? "" : ", ") + name;
+            list += (list.empty() ? "" : ",") + name;
+        }
+        const bool is_one = unknown.size() == 1;
+        throw Error(std::string("has ") + (is_one ? "a field " : "fields ") + names + ", which " +
+                    (is_one ? "is" : "are") + " not known of the family " + family.model_type + ": what " +
+                    (is_one ? "it changes" : "they change") +
+                    " could not be computed. If you know that it changes nothing: --accept " + list);
+    }
     Settings settings;
     for (const auto& [name, value] : family.always.items())
         set(settings, name, value);
@@ -201,10 +226,31 @@ NamedArrays renamed(NamedArrays arrays, const Family& family)
     return all;
 }
 
+NamedArrays with_each_layer(NamedArrays arrays, const Family& family, std::size_t layers)
+{
+    if (family.shared_layer.empty())
+        return arrays;
+    NamedArrays all;
+    for (auto& [name, array] : arrays) {
+        const std::size_t at = name.find(family.shared_layer);
+        if (at == std::string::npos) {
+            all.emplace(name, std::move(array));
+            continue;
+        }
+        for (std::size_t i = 0; i < layers; ++i)
+            all.emplace(name.substr(0, at) + "layers." + std::to_string(i) + "." +
+                            name.substr(at + family.shared_layer.size()),
+                        array);
+    }
+    return all;
+}
+
 std::vector<std::string> take_not_computed(NamedArrays& arrays, const Family& family)
 {
     std::vector<std::string> lines;
     for (const auto& [part, what] : family.not_computed.items()) {
+        if (what.is_null()) // it is, in this family
+            continue;
         std::string names;
         for (auto at = arrays.begin(); at != arrays.end();) {
             const bool is_part = at->first.starts_with(part) || at->first.starts_with(family.base_prefix + part);

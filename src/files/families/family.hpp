@@ -26,7 +26,7 @@ struct Family {
     std::vector<std::string> architectures; ///< the first is meant where a configuration names none
     Json always, fields, names, older_names, copies, unpack, packed_experts, squeezed, kernels, ignored, not_computed,
         variants;
-    std::string base_prefix;
+    std::string base_prefix, shared_layer;
 };
 
 /// The family of a configuration, with the entries of its variants that hold for it.
@@ -34,8 +34,9 @@ struct Family {
 Family family_of(const Json& config);
 
 /// What a configuration sets.
-/// @throws Error where it has a field that is not known, or a value that is not
-Settings settings_of(const Family& family, const Json& config);
+/// @param accepted  fields that are not known, and to be passed over
+/// @throws Error where it has other fields that are not known, or a value that is not
+Settings settings_of(const Family& family, const Json& config, const std::vector<std::string>& accepted);
 
 /// Tensors that hold several maps, taken apart: attn.qkv_proj.weight becomes attn.qkv_proj.query.weight and so on, and
 /// experts.gate_up_proj of all experts becomes experts.0.gate_proj.weight and so on. Tensors with axes of one number lose these, and
@@ -46,6 +47,9 @@ NamedArrays unpacked(NamedArrays arrays, const Family& family, const Settings& s
 /// Tensors under the names of today: of those that had others before. What is there twice is dropped.
 /// @throws Error where two tensors differ that must be the same
 NamedArrays renamed(NamedArrays arrays, const Family& family);
+
+/// Tensors of one layer that stands for all, as ALBERT has it, as those of each layer.
+NamedArrays with_each_layer(NamedArrays arrays, const Family& family, std::size_t layers);
 
 /// Takes out the tensors of parts that are not computed here.
 /// @return a line for each such part: its tensors, and what it is

@@ -61,8 +61,11 @@ AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
         const auto& [height, width] = settings.patch;
         sizes["patch_height"] = height;
         sizes["patch_width"] = width;
-        sizes["n_max"] = (image->height / height) * (image->width / width) + 1; // and the class token
+        sizes["n_max"] = (image->height / height) * (image->width / width) + settings.has_class_token +
+                         settings.has_distillation_token;
     }
+    if (settings.embedding_width)
+        sizes["d_embedding"] = *settings.embedding_width;
     if (settings.position_rows)
         sizes["n_max"] = *settings.position_rows + settings.first_position;
     return sizes;
@@ -169,13 +172,22 @@ void expect_attention(const SelfAttentionWeights& weights, const Settings& setti
 void expect_around(const LanguageModelWeights& weights, const Settings& settings)
 {
     const std::string model = "the model";
-    expect(std::holds_alternative<PatchWeights>(weights.embedding), settings.image.has_value(), model,
-           "patch embedding");
+    const std::size_t d_model = *settings.d_model;
+    const auto* patches = std::get_if<PatchWeights>(&weights.embedding);
+    expect(patches != nullptr, settings.image.has_value(), model, "patch embedding");
+    if (patches != nullptr) {
+        expect(patches->bias.has_value(), settings.has_patch_bias, model, "bias of its patch embedding");
+        expect(patches->class_token.has_value(), settings.has_class_token, model, "class token");
+        expect(patches->distillation_token.has_value(), settings.has_distillation_token, model, "distillation token");
+    }
     const auto* convolutions = std::get_if<std::vector<ConvolutionWeights>>(&weights.embedding);
     expect(convolutions != nullptr, !settings.convolution_strides.empty(), model, "convolution before its layers");
     expect(weights.positions.has_value(), settings.has_position_table, model, "table of positions");
     expect(weights.token_types.has_value(), settings.token_types.has_value(), model, "table of token types");
     expect(weights.embedding_norm.has_value(), settings.has_embedding_norm, model, "norm after its embedding");
+    expect(weights.embedding_map.has_value(),
+           settings.has_embedding_map || settings.embedding_width.value_or(d_model) != d_model, model,
+           "map from its embedding to its tokens");
     expect(weights.norm.has_value(), settings.has_final_norm, model, "norm after its last layer");
     for (const auto* norm : {&weights.embedding_norm, &weights.norm})
         if (*norm)
@@ -201,6 +213,8 @@ void expect_parts(const LanguageModelWeights& weights, const Settings& settings,
         for (const auto* norm : {&block.norm1, &block.norm2, &block.post_norm1, &block.post_norm2})
             if (*norm)
                 expect((*norm)->bias.has_value(), settings.norm_bias, layer, "bias of its norms");
+        for (const auto* scale : {&block.scale1, &block.scale2})
+            expect(scale->has_value(), settings.has_layer_scale, layer, "scale of its sublayers");
         if (!settings.has_first_norm)
             expect(block.norm1.has_value(), i > 0, layer, "norm before its attention");
     }
@@ -228,14 +242,14 @@ struct Configured {
 };
 
 /// @param tensors_in  the names of the folder's tensors, which are asked for once there is a configuration
-Configured read_config(const std::filesystem::path& folder, const LayerRange& layers,
+Configured read_config(const std::filesystem::path& folder, const LayerRange& layers, const Accepted& accepted,
                        const std::function<std::vector<std::string>()>& tensors_in)
 {
     const std::filesystem::path file = folder / "config.json";
     const Json config = read_json_object(file, R"(a configuration: {"model_type": "llama", ...})");
     return about_file(file, "", [&]() -> Configured {
         const Family family = family_of(config);
-        const Settings settings = settings_of(family, config);
+        const Settings settings = settings_of(family, config, accepted.fields);
         if (!settings.d_model || !settings.layers)
             throw Error("does not say how many features a token has, or how many layers there are");
         const std::size_t d_model = *settings.d_model, all = *settings.layers;
@@ -246,9 +260,17 @@ Configured read_config(const std::filesystem::path& folder, const LayerRange& la
     });
 }
 
+/// Takes out what the reader wants to be left out.
+void leave_out(NamedArrays& arrays, const std::vector<std::string>& beginnings)
+{
+    for (const std::string& beginning : beginnings)
+        if (std::erase_if(arrays, [&](const auto& entry) { return entry.first.starts_with(beginning); }) == 0)
+            throw WeightsError("no tensor's name begins with " + beginning + ", which is to be left out");
+}
+
 } // namespace
 
-NameFilter tensors_of(const std::filesystem::path& folder, const LayerRange& layers)
+NameFilter tensors_of(const std::filesystem::path& folder, const LayerRange& layers, const Accepted& accepted)
 {
     const auto names_in_files = [&] {
         std::vector<std::string> names;
@@ -258,22 +280,24 @@ NameFilter tensors_of(const std::filesystem::path& folder, const LayerRange& lay
         });
         return names;
     };
-    const auto [family, settings, part, description] = read_config(folder, layers, names_in_files);
+    const auto [family, settings, part, description] = read_config(folder, layers, accepted, names_in_files);
     return tensors_of(part, family, settings);
 }
 
-Model read_model(const std::filesystem::path& folder, NamedArrays arrays, const LayerRange& layers)
+Model read_model(const std::filesystem::path& folder, NamedArrays arrays, const LayerRange& layers,
+                 const Accepted& accepted)
 {
+    leave_out(arrays, accepted.tensors);
     const auto names_of_arrays = [&] {
         std::vector<std::string> names;
         for (const auto& [name, array] : arrays)
             names.push_back(name);
         return names;
     };
-    const auto [family, settings, part, description] = read_config(folder, layers, names_of_arrays);
+    const auto [family, settings, part, description] = read_config(folder, layers, accepted, names_of_arrays);
     Model model{.family = family.model_type, .description = description, .weights = {}};
 
-    arrays = renamed(std::move(arrays), family);
+    arrays = with_each_layer(renamed(std::move(arrays), family), family, part.all);
     const NameFilter is_of_part = tensors_of(part, family, settings);
     std::erase_if(arrays, [&](const auto& entry) { return !is_of_part(entry.first); });
     model.not_computed = take_not_computed(arrays, family);
@@ -287,6 +311,8 @@ Model read_model(const std::filesystem::path& folder, NamedArrays arrays, const 
                               .dialect = dialect_of(family, settings, arrays, part)};
     model.weights = load_weights<LanguageModelWeights>(arrays, sizes_of(settings, *settings.d_model), options);
     expect_parts(model.weights, expected, part);
+    if (!part.is_at_beginning())
+        model.weights.embedding_map.reset(); // it said how wide embeddings are; tokens have been mapped
     tie_output(model.weights, expected);
     return model;
 }

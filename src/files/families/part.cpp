@@ -12,17 +12,20 @@
 namespace attn::files {
 namespace {
 
-/// Where a tensor stands. The table of words is needed after the layers, too, where the output is tied to it.
-enum class Place { table, before, in_layer, after, unknown };
+/// Where a tensor stands. The table of words is needed after the layers, too, where the output is tied to it, and the map from
+/// embeddings to tokens where there are logits: it says how wide embeddings are.
+enum class Place { table, map, before, in_layer, after, unknown };
 
 /// The same by our names.
 constexpr std::pair<const char*, Place> places_by_name[] = {{"embedding.", Place::table},
                                                             {"patch_embedding.", Place::before},
                                                             {"class_token", Place::before},
+                                                            {"distillation_token", Place::before},
                                                             {"convolutions.", Place::before},
                                                             {"position_embedding.", Place::before},
                                                             {"token_type_embedding.", Place::before},
                                                             {"embedding_norm.", Place::before},
+                                                            {"embedding_map.", Place::map},
                                                             {"layers.", Place::in_layer},
                                                             {"norm.", Place::after},
                                                             {"prediction_head.", Place::after},
@@ -118,12 +121,14 @@ NameFilter tensors_of(const Part& part, const Family& family, const Settings& se
 {
     if (part.is_whole())
         return any_name;
-    const bool has_tied_output = part.is_at_end() && settings.has_logits && settings.is_tied;
-    return [part, has_tied_output, places = Places(family)](const std::string& name) {
+    const bool has_output = part.is_at_end() && settings.has_logits, has_tied_output = has_output && settings.is_tied;
+    return [part, has_output, has_tied_output, places = Places(family)](const std::string& name) {
         const auto [place, layer] = places.of(name);
         switch (place) {
         case Place::table:
             return part.is_at_beginning() || has_tied_output;
+        case Place::map:
+            return part.is_at_beginning() || has_output;
         case Place::before:
             return part.is_at_beginning();
         case Place::in_layer: // one that the model should not have is complained about
@@ -145,6 +150,10 @@ Settings settings_of(const Part& part, Settings settings)
         settings.has_position_table = false;
         settings.token_types.reset();
         settings.has_embedding_norm = false;
+        if (!part.is_at_end() || !settings.has_logits) {
+            settings.has_embedding_map = false;
+            settings.embedding_width.reset();
+        }
     }
     if (!part.is_at_end()) {
         settings.has_final_norm = false;

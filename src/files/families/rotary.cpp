@@ -74,6 +74,9 @@ RotaryOptions rotary_of(const Settings& settings, bool is_windowed, std::size_t 
         if (const auto type = parameters.find(field); type != parameters.end() && type->is_string())
             *type = settings.rotary_aliases.value(type->get<std::string>(), type->get<std::string>());
 
+    for (const std::string& field : settings.rotary_without_effect)
+        parameters.erase(field);
+
     Json around{{"rope_theta", base_of(settings, is_windowed)}};
     if (settings.positions_in_training)
         around["max_position_embeddings"] = *settings.positions_in_training;
@@ -81,6 +84,9 @@ RotaryOptions rotary_of(const Settings& settings, bool is_windowed, std::size_t 
         around["original_max_position_embeddings"] = *settings.original_positions;
     if (!settings.has_rotary_share)
         expect_whole_heads(parameters, settings, is_scaled(parameters));
+    else if (settings.rotary_features)
+        around["partial_rotary_factor"] =
+            static_cast<double>(*settings.rotary_features) / static_cast<double>(head_width);
     else if (settings.rotary_share)
         around["partial_rotary_factor"] = *settings.rotary_share;
 

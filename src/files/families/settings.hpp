@@ -26,6 +26,7 @@ struct Settings {
     std::optional<std::size_t> vocabulary = {}, d_model = {}, d_ff = {}, layers = {}, key_value_heads = {};
     std::optional<std::size_t> layers_too = {}; ///< by another name
     std::optional<std::size_t> head_width = {}, query_width = {}, position_rows = {};
+    std::optional<std::size_t> embedding_width = {}; ///< where it can be another than that of tokens
     std::optional<std::size_t> token_types = {};
     bool has_position_table = false, is_tied = false, maps_are_in_out = false;
     /// @}
@@ -35,6 +36,7 @@ struct Settings {
     bool is_causal = true, has_logits = true;
     std::optional<ImageSize> image = {}; ///< where tokens are patches of an image
     ImageSize patch = {};
+    bool has_patch_bias = true, has_class_token = true, has_distillation_token = false;
     std::optional<std::size_t> channels = {}; ///< of an image, or of a sound, whose convolutions have strides
     std::vector<std::size_t> convolution_strides = {};
     Activation convolution_activation = default_activation;
@@ -43,10 +45,10 @@ struct Settings {
 
     /// @name Which biases, norms, sinks and gates the weights must have
     /// @{
-    bool has_embedding_norm = false, has_final_norm = true, has_first_norm = true;
+    bool has_embedding_norm = false, has_embedding_map = false, has_final_norm = true, has_first_norm = true;
     bool has_vocabulary_bias = false, has_prediction_head_bias = true, has_key_bias = true;
     std::optional<bool> projection_bias = {}, output_bias = {}, network_bias = {};
-    bool norm_bias = false, has_sinks = false, has_gate = false;
+    bool norm_bias = false, has_sinks = false, has_gate = false, has_layer_scale = false;
     HeadNorms head_norms = HeadNorms::none;
     /// @}
 
@@ -104,8 +106,10 @@ struct Settings {
     std::optional<std::size_t> padding_id = {}; ///< which positions do not count
     RotaryLayout rotary_layout = RotaryLayout::halves;
     Json rotary_parameters = {}, rotary_scaling = {}, rotary_aliases = Json::object();
+    std::vector<std::string> rotary_without_effect = {}; ///< fields of the parameters that change nothing
     std::optional<double> rotary_base = {}, rotary_share = {}, rotary_base_of_window = {};
     double rotary_base_of_family = 10000;
+    std::optional<std::size_t> rotary_features = {}; ///< of each head, where the configuration counts them
     bool has_rotary_share = false; ///< whether the family reads partial_rotary_factor where positions are not scaled
     std::optional<std::size_t> positions_in_training = {}, original_positions = {};
     std::optional<std::vector<std::size_t>> rotary_layers = {};

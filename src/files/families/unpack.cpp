@@ -53,6 +53,8 @@ std::vector<Part> parts_of(const std::string& packing, std::size_t rows, const S
         return in_groups({{"query", heads / shared * width}, {"key", width}, {"value", width}}, shared);
     if (packing == "query, key, value")
         return in_groups({{"query", heads * width}, {"key", shared * width}, {"value", shared * width}}, 1);
+    if (packing == "query, value, key by quarter") // CodeGen was trained on four devices
+        return in_groups({{"query", rows / 12}, {"value", rows / 12}, {"key", rows / 12}}, 4);
     throw std::logic_error("a family's file packs \"" + packing + "\", which is not known");
 }
 

@@ -107,8 +107,9 @@ Term<T> block(std::string_view function, const Term<T>& tokens, const BlockWeigh
     const auto attended_to = [&](const Term<T>& y) {
         return added_to(x, function, "self_attn", attend(y, of_heads, trace.scope("self_attn")));
     };
-    const auto scaled = [&](const Term<T>& y) {
-        return description.residual_scale == 1 ? y : description.residual_scale * y;
+    const auto scaled = [&](std::string_view name, const std::optional<Vector>& learned, const Term<T>& y) {
+        const Term own = learned ? y * trace.input(std::string(name) + "[d_model]", Term(*learned)) : y;
+        return description.residual_scale == 1 ? own : description.residual_scale * own;
     };
 
     // Attend to the other tokens.
@@ -118,16 +119,19 @@ Term<T> block(std::string_view function, const Term<T>& tokens, const BlockWeigh
     // Map each token by itself: the same tokens, side by side with attention,
     if (description.is_parallel) {
         const Term norm2 = weights.norm2 ? normalized(places.before, "norm2", weights.norm2, x) : norm1;
-        return trace("output[(b,) n, d_model]", x + scaled(attended) + scaled(map(norm2)));
+        return trace("output[(b,) n, d_model]",
+                     x + scaled("scale1", weights.scale1, attended) + scaled("scale2", weights.scale2, map(norm2)));
     }
 
     // or those that attention has changed.
     const Term residual =
-        normalized(places.after_sum, "norm1", weights.norm1, trace("residual1[(b,) n, d_model]", x + scaled(attended)));
+        normalized(places.after_sum, "norm1", weights.norm1,
+                   trace("residual1[(b,) n, d_model]", x + scaled("scale1", weights.scale1, attended)));
     const Term norm2 = normalized(places.before, "norm2", weights.norm2, residual);
+    const Term both = residual + scaled("scale2", weights.scale2, map(norm2));
     if (!places.after_sum)
-        return trace("output[(b,) n, d_model]", residual + scaled(map(norm2)));
-    const Term sum = trace("residual2[(b,) n, d_model]", residual + scaled(map(norm2)));
+        return trace("output[(b,) n, d_model]", both);
+    const Term sum = trace("residual2[(b,) n, d_model]", both);
     return trace.alias("output", normalized(true, "norm2", weights.norm2, sum));
 }
 

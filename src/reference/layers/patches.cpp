@@ -5,7 +5,10 @@
 #include "attn/reference/ops/matmul.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace attn {
 namespace {
@@ -27,8 +30,11 @@ Grid grid_of(const Shape& image, const PatchWeights& weights)
         throw ShapeError("embed_patches: pixel_values " + to_string(image) + ", expected " + std::to_string(kernel[1]) +
                          " channels of a whole number of patches, " + std::to_string(kernel[2]) + " by " +
                          std::to_string(kernel[3]));
-    for (const auto& [name, vector] : {std::pair("bias", &weights.bias), {"class_token", &weights.class_token}})
-        expect_agreement("embed_patches", "d_model", {"kernel", weights.kernel, 0}, {name, *vector, 0});
+    for (const auto& [name, vector] : {std::pair("bias", &weights.bias),
+                                       {"class_token", &weights.class_token},
+                                       {"distillation_token", &weights.distillation_token}})
+        if (*vector)
+            expect_agreement("embed_patches", "d_model", {"kernel", weights.kernel, 0}, {name, **vector, 0});
     return {kernel[1], height / kernel[2], kernel[2], width / kernel[3], kernel[3]};
 }
 
@@ -60,15 +66,15 @@ std::string formula_of_patches(const Shape& image, const Grid& grid)
            text(grid.pixels()) + ")";
 }
 
-/// The class token before those of each image.
-Matrix with_class(const Matrix& embedded, std::size_t images, const Vector& class_token)
+/// A token before those of each image.
+Matrix with_first(const Vector& first, const Matrix& given, std::size_t images)
 {
-    const std::size_t d = class_token.size(), patches = embedded.shape(0) / images;
-    Matrix tokens(Matrix::shape_type{images * (patches + 1), d});
+    const std::size_t d = first.size(), of_image = given.shape(0) / images;
+    Matrix tokens(Matrix::shape_type{images * (of_image + 1), d});
     double* next = tokens.data();
     for (std::size_t image = 0; image < images; ++image) {
-        next = std::copy(class_token.begin(), class_token.end(), next);
-        next = std::copy_n(embedded.data() + image * patches * d, patches * d, next);
+        next = std::copy(first.begin(), first.end(), next);
+        next = std::copy_n(given.data() + image * of_image * d, of_image * d, next);
     }
     return tokens;
 }
@@ -101,31 +107,46 @@ T embed(const Image& given, const PatchWeights& weights, const Trace& caller)
 
     // Map each patch, all by the same matrix.
     const Tensor4& kernel = trace.input("kernel[d_model, channels, patch_height, patch_width]", weights.kernel);
-    const Vector& bias = trace.input("bias[d_model]", weights.bias);
-    const std::size_t d_model = bias.size();
+    const std::size_t d_model = kernel.shape(0);
     Matrix map(Matrix::shape_type{d_model, grid.pixels()});
     std::copy(kernel.begin(), kernel.end(), map.begin());
+    T mapped = matmul(patches, transpose(map));
+    if (weights.bias)
+        mapped += trace.input("bias[d_model]", *weights.bias);
     const T embedded = trace(
         "embedded[(b,) patches, d_model]",
         [&] {
             return "patches @ reshape(kernel, " + std::to_string(d_model) + ", " + std::to_string(grid.pixels()) +
-                   ").T + bias";
+                   ").T" + (weights.bias ? " + bias" : "");
         },
-        T(matmul(patches, transpose(map)) + bias));
+        std::move(mapped));
 
-    // Put the class token before them.
-    const Vector& class_token = trace.input("class_token[d_model]", weights.class_token);
+    // Put those tokens before them that are no patches.
     constexpr bool is_batch = std::same_as<T, Tensor3>;
-    const auto formula = [&]() -> std::string {
-        return is_batch ? "concat(repeat(class_token[None, None, :], " + std::to_string(images) +
-                              ", axis=0), embedded, axis=1)"
-                        : "concat(class_token[None, :], embedded, axis=0)";
-    };
-    if constexpr (is_batch)
-        return trace("output[(b,) n, d_model]", formula,
-                     as<T>(with_class(tokens_of(embedded), images, class_token), images));
-    else
-        return trace("output[(b,) n, d_model]", formula, with_class(embedded, 1, class_token));
+    std::string before;
+    std::vector<Vector> first;
+    for (const auto& [name, token] :
+         {std::pair("class_token", &weights.class_token), {"distillation_token", &weights.distillation_token}})
+        if (*token) {
+            first.push_back(trace.input(std::string(name) + "[d_model]", **token));
+            before += is_batch
+                          ? "repeat(" + std::string(name) + "[None, None, :], " + std::to_string(images) + ", axis=0), "
+                          : std::string(name) + "[None, :], ";
+        }
+    if (first.empty()) {
+        trace.alias("output", "embedded");
+        return embedded;
+    }
+    Matrix tokens = [&] {
+        if constexpr (is_batch)
+            return tokens_of(embedded);
+        else
+            return embedded;
+    }();
+    for (const Vector& token : first | std::views::reverse)
+        tokens = with_first(token, tokens, images);
+    return trace("output[(b,) n, d_model]", "concat(" + before + "embedded, axis=" + (is_batch ? "1)" : "0)"),
+                 as<T>(tokens, images));
 }
 
 } // namespace

@@ -358,6 +358,9 @@ Term<T> pass_through(const Term<T>& embedded, const Standing& standing, const Pa
 {
     expect_unmoved(padding, weights, description);
     Term x = normalized(embedded, "embedding_norm", weights.embedding_norm, description.norm, trace);
+    if (weights.embedding_map)
+        x = linear(x, *weights.embedding_map, {.name = "mapped", .d_in = "d_embedding", .d_out = "d_model"},
+                   trace.scope("embedding_map"));
 
     // Pass them through the layers, where no token of a decoder attends to a later one.
     const std::size_t n = x.shape(token_axis<T>);

@@ -20,6 +20,8 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <set>
+#include <string>
 
 using namespace attn;
 using namespace attn::files;
@@ -86,6 +88,28 @@ std::vector<Served> decoders()
         all.push_back(std::move(decoder));
     }
     REQUIRE(all.size() >= 25);
+    return all;
+}
+
+/// Of decoders whose layers keep the same of earlier tokens, and ask the same of their places, the first.
+std::vector<Served> one_of_each_kind()
+{
+    std::vector<Served> all = decoders();
+    std::ranges::sort(all, {}, &Served::name);
+    std::set<std::string> kinds;
+    std::erase_if(all, [&](const Served& decoder) {
+        std::string kind;
+        for (std::size_t i = 0; i < decoder.model.weights.layers.size(); ++i) {
+            const auto& attention = decoder.model.weights.layers[i].self_attention;
+            const auto* heads = std::get_if<MultiHeadWeights>(&attention);
+            const BlockDescription& layer = decoder.model.description.layers[i];
+            for (const bool has : {layer.window.has_value(), layer.chunk.has_value(),
+                                   layer.attention.temperature.has_value(), heads != nullptr && heads->sinks})
+                kind += has ? '1' : '0';
+            kind += std::to_string(attention.index()) + std::string(name_of(layer.attention.positions)) + " ";
+        }
+        return !kinds.insert(kind).second;
+    });
     return all;
 }
 
@@ -202,7 +226,7 @@ TEST_CASE("a ring that keeps the first tokens gives what the window with these g
 {
     constexpr std::size_t width = 4, kept = 2;
     std::size_t matters = 0;
-    for (Served& decoder : decoders()) {
+    for (Served& decoder : one_of_each_kind()) {
         CAPTURE(decoder.name);
         auto& layers = decoder.model.description.layers;
         const bool has_chunks =
@@ -231,7 +255,7 @@ TEST_CASE("a ring that keeps the first tokens gives what the window with these g
             check_law(decoder, schedule, decoder.lengths());
         }
     }
-    CHECK(matters >= 20);
+    CHECK(matters >= 10);
 }
 
 TEST_CASE("a ring's first tokens are counted, in what is taken back and in what a window needs", "[schedule]")
@@ -259,7 +283,7 @@ TEST_CASE("a ring's first tokens are counted, in what is taken back and in what 
 
 TEST_CASE("pages give each token what it gets without them, in any schedule", "[families][schedule]")
 {
-    for (const Served& decoder : decoders()) {
+    for (const Served& decoder : one_of_each_kind()) {
         CAPTURE(decoder.name);
         const std::vector<std::size_t> lengths = decoder.lengths();
         if (depends_on_length(decoder.model.description))
@@ -341,7 +365,7 @@ TEST_CASE("a beginning that two sequences have in common takes its blocks once",
 
 TEST_CASE("a cache in another order, as pages have it, gives the same logits", "[families][schedule]")
 {
-    for (const Served& decoder : decoders()) {
+    for (const Served& decoder : one_of_each_kind()) {
         CAPTURE(decoder.name);
         const auto& [name, model, sequences, expected] = decoder;
         if (depends_on_length(model.description) || has_states(model.weights))
@@ -364,7 +388,7 @@ TEST_CASE("a cache in another order, as pages have it, gives the same logits", "
 
 TEST_CASE("every step of a schedule follows from its formula", "[families][schedule][slow]")
 {
-    for (const Served& decoder : decoders()) {
+    for (const Served& decoder : one_of_each_kind()) {
         CAPTURE(decoder.name);
         if (depends_on_length(decoder.model.description))
             continue;

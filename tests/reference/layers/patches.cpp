@@ -41,9 +41,9 @@ TEST_CASE("the token of a patch is a sum over its pixels, and the first token is
     const Matrix found = embed_patches(image, weights);
     REQUIRE(shape_of(found) == Shape{5, 5});
     for (std::size_t d = 0; d < 5; ++d) {
-        CHECK(found(0, d) == weights.class_token(d));
+        CHECK(found(0, d) == (*weights.class_token)(d));
         for (std::size_t patch = 0; patch < 4; ++patch) {
-            double sum = weights.bias(d);
+            double sum = (*weights.bias)(d);
             for (std::size_t c = 0; c < 2; ++c)
                 for (std::size_t y = 0; y < 2; ++y)
                     for (std::size_t x = 0; x < 3; ++x)

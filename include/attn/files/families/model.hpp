@@ -26,10 +26,16 @@ struct LayerRange {
     std::optional<std::size_t> last = {};
 };
 
+/// What a reader knows to change nothing.
+struct Accepted {
+    std::vector<std::string> fields = {};  ///< of the configuration, which nobody here knows
+    std::vector<std::string> tensors = {}; ///< the beginnings of names of tensors to leave out, such as a classifier's
+};
+
 /// Which tensors of a folder some of its model's layers are computed with, for read_weights(). What stands before the layers,
 /// such as the embedding, belongs to the first, and what stands after them, such as the logits' map, to the last.
 /// @throws FileError as read_model(), or where the model has no such layers
-NameFilter tensors_of(const std::filesystem::path& folder, const LayerRange& layers);
+NameFilter tensors_of(const std::filesystem::path& folder, const LayerRange& layers, const Accepted& accepted = {});
 
 /// The model of a folder, as save_pretrained() of transformers writes it.
 ///
@@ -38,9 +44,12 @@ NameFilter tensors_of(const std::filesystem::path& folder, const LayerRange& lay
 /// @param arrays  the tensors of the folder, see read_weights()
 /// @param layers  which to take: tensors of others are passed over. Without the first, the model takes tokens
 ///                (n, d_model) in place of ids; without the last, its result is the tokens after the layers.
+/// @param accepted  fields and tensors to pass over
 /// @throws FileError     where there is no configuration, or it has a field or a value that is not known: what it changes could
 ///                       not be computed; where the model has no such layers
 /// @throws WeightsError  where tensors are missing, left over, or have other shapes than the configuration says
-Model read_model(const std::filesystem::path& folder, NamedArrays arrays, const LayerRange& layers = {});
+/// @throws Error         where a field or a tensor is accepted that is not there, or is known
+Model read_model(const std::filesystem::path& folder, NamedArrays arrays, const LayerRange& layers = {},
+                 const Accepted& accepted = {});
 
 } // namespace attn::files

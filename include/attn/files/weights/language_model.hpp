@@ -12,11 +12,11 @@
 namespace attn::files {
 
 /// A norm that a block can lack.
-void visit_norm(auto& norm, const std::string& prefix, auto&& f)
+void visit_norm(auto& norm, const std::string& prefix, auto&& f, const std::string& features = "d_model")
 {
     begin_part(f, norm, prefix);
     if (norm)
-        visit(*norm, prefix, f);
+        visit(*norm, prefix, f, features);
 }
 
 /// What attention is called in a block: linear_attn where it is a gated DeltaNet, as Hugging Face's models have it.
@@ -25,10 +25,11 @@ inline constexpr std::string_view attention_name = "self_attn.";
 template <>
 inline constexpr std::string_view attention_name<GatedDeltaNetWeights> = "linear_attn.";
 
-/// norm1, post_norm1, those of attention after self_attn or linear_attn, norm2, post_norm2, those of the network after feed_forward
+/// norm1, post_norm1, those of attention after self_attn or linear_attn, norm2, post_norm2, those of the network after feed_forward,
+/// scale1, scale2
 void visit(Either<BlockWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    auto& [norm1, post_norm1, self_attention, norm2, post_norm2, network] = w;
+    auto& [norm1, post_norm1, self_attention, norm2, post_norm2, network, scale1, scale2] = w;
     visit_norm(norm1, prefix + "norm1.", f);
     begin_part(f, self_attention, prefix);
     const auto visit_attention = [&]<class Weights>(Weights& any) {
@@ -40,35 +41,39 @@ void visit(Either<BlockWeights> auto& w, const std::string& prefix, auto&& f)
     begin_part(f, network, prefix + "feed_forward.");
     std::visit([&](auto& any) { visit(any, prefix + "feed_forward.", f); }, network);
     visit_norm(post_norm2, prefix + "post_norm2.", f);
+    visit_bias(f, {prefix + "scale1", {"d_model"}}, scale1);
+    visit_bias(f, {prefix + "scale2", {"d_model"}}, scale2);
 }
 template <>
 inline constexpr std::string_view module_name<BlockWeights> = "a block";
 
 /// map.weight, map.bias, and those of the norm after norm
-void visit(Either<PredictionHeadWeights> auto& w, const std::string& prefix, auto&& f)
+void visit(Either<PredictionHeadWeights> auto& w, const std::string& prefix, auto&& f, const std::string& out)
 {
     auto& [map, norm] = w;
-    visit(map, prefix + "map.", f, "d_model", "d_model");
-    visit(norm, prefix + "norm.", f);
+    visit(map, prefix + "map.", f, "d_model", out);
+    visit(norm, prefix + "norm.", f, out);
 }
 
 /// The table of words: weight
-void visit_input(Either<Matrix> auto& table, const std::string& prefix, auto&& f)
+void visit_input(Either<Matrix> auto& table, const std::string& prefix, auto&& f, const std::string& width)
 {
-    f(WeightTensor{prefix + "embedding.weight", {"vocabulary", "d_model"}}, table);
+    f(WeightTensor{prefix + "embedding.weight", {"vocabulary", width}}, table);
 }
 
-/// patch_embedding.weight, patch_embedding.bias, class_token
-void visit_input(Either<PatchWeights> auto& w, const std::string& prefix, auto&& f)
+/// patch_embedding.weight, patch_embedding.bias, class_token, distillation_token
+void visit_input(Either<PatchWeights> auto& w, const std::string& prefix, auto&& f, const std::string&)
 {
-    auto& [kernel, bias, class_token] = w;
+    auto& [kernel, bias, class_token, distillation_token] = w;
     f(WeightTensor{prefix + "patch_embedding.weight", {"d_model", "channels", "patch_height", "patch_width"}}, kernel);
-    f(WeightTensor{prefix + "patch_embedding.bias", {"d_model"}}, bias);
-    f(WeightTensor{prefix + "class_token", {"d_model"}}, class_token);
+    visit_bias(f, {prefix + "patch_embedding.bias", {"d_model"}}, bias);
+    visit_bias(f, {prefix + "class_token", {"d_model"}}, class_token);
+    visit_bias(f, {prefix + "distillation_token", {"d_model"}}, distillation_token);
 }
 
 /// convolutions.0.weight, whose windows are three frames wide, convolutions.0.bias, convolutions.1.weight, …
-void visit_input(Either<std::vector<ConvolutionWeights>> auto& convolutions, const std::string& prefix, auto&& f)
+void visit_input(Either<std::vector<ConvolutionWeights>> auto& convolutions, const std::string& prefix, auto&& f,
+                 const std::string&)
 {
     std::string window = "3*channels";
     visit_layers(convolutions, prefix + "convolutions.", f, [&](auto& w, const std::string& of_layer) {
@@ -80,7 +85,7 @@ void visit_input(Either<std::vector<ConvolutionWeights>> auto& convolutions, con
 }
 
 /// Nothing, where tokens are given.
-void visit_input(Either<std::monostate> auto&, const std::string&, auto&&) {}
+void visit_input(Either<std::monostate> auto&, const std::string&, auto&&, const std::string&) {}
 
 /// A table that a model can lack.
 void visit_table(auto& table, const WeightTensor& tensor, auto&& f)
@@ -90,23 +95,28 @@ void visit_table(auto& table, const WeightTensor& tensor, auto&& f)
         f(tensor, *table);
 }
 
-/// What makes tokens: embedding.weight for instance; then position_embedding.weight, token_type_embedding.weight, embedding_norm, those of each layer after
-/// layers.0, layers.1, …, of norm, of prediction_head, output.weight where it is not tied, and output.bias where there is one
+/// What makes tokens: embedding.weight for instance; then position_embedding.weight, token_type_embedding.weight, embedding_norm,
+/// embedding_map where embeddings are narrower than tokens, those of each layer after layers.0, layers.1, …, of norm, of prediction_head, output.weight where it is not tied, and output.bias where there is one
 void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    auto& [embedding, positions, token_types, embedding_norm, layers, norm, prediction_head, output, output_bias] = w;
+    auto& [embedding, positions, token_types, embedding_norm, embedding_map, layers, norm, prediction_head, output,
+           output_bias] = w;
     begin_part(f, embedding, prefix);
-    std::visit([&](auto& any) { visit_input(any, prefix, f); }, embedding);
-    visit_table(positions, {prefix + "position_embedding.weight", {"n_max", "d_model"}}, f);
-    visit_table(token_types, {prefix + "token_type_embedding.weight", {"types", "d_model"}}, f);
-    visit_norm(embedding_norm, prefix + "embedding_norm.", f);
+    begin_part(f, embedding_map, prefix + "embedding_map.");
+    const std::string width = embedding_map ? "d_embedding" : "d_model";
+    std::visit([&](auto& any) { visit_input(any, prefix, f, width); }, embedding);
+    visit_table(positions, {prefix + "position_embedding.weight", {"n_max", width}}, f);
+    visit_table(token_types, {prefix + "token_type_embedding.weight", {"types", width}}, f);
+    visit_norm(embedding_norm, prefix + "embedding_norm.", f, width);
+    if (embedding_map)
+        visit(*embedding_map, prefix + "embedding_map.", f, width, "d_model");
     visit_layers(layers, prefix + "layers.", f,
                  [&](auto& layer, const std::string& of_layer) { visit(layer, of_layer, f); });
     visit_norm(norm, prefix + "norm.", f);
     begin_part(f, prediction_head, prefix + "prediction_head.");
     if (prediction_head)
-        visit(*prediction_head, prefix + "prediction_head.", f);
-    visit_table(output, {prefix + "output.weight", {"vocabulary", "d_model"}, true}, f);
+        visit(*prediction_head, prefix + "prediction_head.", f, width);
+    visit_table(output, {prefix + "output.weight", {"vocabulary", width}, true}, f);
     visit_bias(f, {prefix + "output.bias", {"vocabulary"}}, output_bias);
 }
 template <>

@@ -112,11 +112,12 @@ void visit(Either<LinearWeights> auto& w, const std::string& prefix, auto&& f, c
 }
 
 /// nn.LayerNorm: weight, bias
-void visit(Either<LayerNormWeights> auto& w, const std::string& prefix, auto&& f)
+void visit(Either<LayerNormWeights> auto& w, const std::string& prefix, auto&& f,
+           const std::string& features = "d_model")
 {
     auto& [gain, bias] = w;
-    f(WeightTensor{prefix + "weight", {"d_model"}}, gain);
-    visit_bias(f, {prefix + "bias", {"d_model"}}, bias);
+    f(WeightTensor{prefix + "weight", {features}}, gain);
+    visit_bias(f, {prefix + "bias", {features}}, bias);
 }
 template <>
 inline constexpr std::string_view module_name<LayerNormWeights> = "a layer norm";

@@ -72,6 +72,8 @@ struct BlockWeights {
     std::optional<LayerNormWeights> norm2 = {};      ///< before the network; parallel sublayers can share norm1
     std::optional<LayerNormWeights> post_norm2 = {}; ///< of what the network gives
     NetworkWeights feed_forward;
+    std::optional<Vector> scale1 = {}; ///< (d_model): what attention's result is multiplied by, in DINOv2
+    std::optional<Vector> scale2 = {}; ///< (d_model): the network's
 };
 
 /// One layer of an encoder or decoder: self-attention and a feed-forward network, each added to its input.
@@ -96,12 +98,13 @@ struct BlockWeights {
 ///
 ///                     where = names a step again. With norms of what the sublayers give, those are in the scopes
 ///                     post_norm1 and post_norm2; in parallel `output` is `x + self_attn.output + feed_forward.output`; with a
-///                     residual scale, the sublayer's result is multiplied by it. The mask, unless a scope around has named
+///                     residual scale, or the learned `scale1` and `scale2`, the sublayer's result is multiplied by it. The mask, unless a scope around has named
 ///                     it, follows `x`.
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, weights and mask disagree
 /// @throws Error      where weights have no norm where the description says that one stands, or one where none does
-/// @see Vaswani et al. 2017, section 3.1; Touvron et al. 2023, "LLaMA", section 2.2
+/// @see Vaswani et al. 2017, section 3.1; Touvron et al. 2023, "LLaMA", section 2.2; of the learned scales Touvron et al. 2021,
+///      "Going deeper with Image Transformers", section 2
 template <Sequence T>
 T decoder_block(const T& x, const BlockWeights& weights, const BlockDescription& description,
                 const OptionalMask& mask = {}, const Trace& trace = {});

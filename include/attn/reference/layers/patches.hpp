@@ -4,17 +4,20 @@
 #include "attn/core/trace.hpp"
 
 #include <cstddef>
+#include <optional>
 
 namespace attn {
 
 /// The learned parameters of a patch embedding: a convolution whose windows lie side by side.
 struct PatchWeights {
-    Tensor4 kernel;     ///< (d_model, channels, patch_height, patch_width)
-    Vector bias;        ///< (d_model)
-    Vector class_token; ///< (d_model): a token that stands before those of the patches
+    Tensor4 kernel;                                ///< (d_model, channels, patch_height, patch_width)
+    std::optional<Vector> bias = {};               ///< (d_model); CLIP has none
+    std::optional<Vector> class_token = {};        ///< (d_model): stands before those of the patches; SigLIP has none
+    std::optional<Vector> distillation_token = {}; ///< (d_model): follows the class token, in DeiT
 };
 
-/// The tokens of an image: one for each patch, row by row, a linear map of its pixels; and before them the class token.
+/// The tokens of an image: one for each patch, row by row, a linear map of its pixels; and before them the class token, and
+/// that of distillation, where the weights have them.
 ///
 /// @param pixel_values  (channels, height, width), a whole number of patches high and wide
 /// @param weights       the map, whose kernel says how large a patch is, and the class token
@@ -28,11 +31,13 @@ struct PatchWeights {
 ///                      | class_token  | (d_model,)                                      |         |
 ///                      | output       | ((b,) n, d_model)                               | concat(class_token[None, :], embedded, axis=0) |
 ///
+///                      where `output` is another name of `embedded` without tokens before it,
 ///                      with the numbers in place of the channels C, the R rows of K patches, the P by Q pixels of a patch, and
 ///                      d_model D; in a batch, the first axis stays where it is, and the class token is repeated
-/// @return (n, d_model), one token more than patches
+/// @return (n, d_model), one token for each patch, after those before them
 /// @throws ShapeError where the image is no whole number of patches, or has other channels than the kernel
-/// @see Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", section 3.1
+/// @see Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", section 3.1;
+///      Touvron et al. 2021, "Training data-efficient image transformers", section 4
 Matrix embed_patches(const Tensor3& pixel_values, const PatchWeights& weights, const Trace& trace = {});
 /// The same for a batch, (b, channels, height, width).
 /// @return (b, n, d_model)

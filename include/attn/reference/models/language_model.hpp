@@ -38,7 +38,7 @@ struct LanguageModelDescription {
 
 /// The head of a masked language model, before its logits: norm(activation(x W + b)).
 struct PredictionHeadWeights {
-    LinearWeights map; ///< (d_model, d_model)
+    LinearWeights map; ///< (d_model, d_model), or to the width of the embedding
     LayerNormWeights norm;
 };
 
@@ -52,6 +52,7 @@ struct LanguageModelWeights {
     std::optional<Matrix> positions = {};   ///< (n_max, d_model): learned positions
     std::optional<Matrix> token_types = {}; ///< (types, d_model): added by the type of a token, as in BERT
     std::optional<LayerNormWeights> embedding_norm = {};
+    std::optional<LinearWeights> embedding_map = {}; ///< (d_embedding, d_model), after that norm: ALBERT, ELECTRA
     std::vector<BlockWeights> layers = {};
     std::optional<LayerNormWeights> norm = {}; ///< after the last layer
     std::optional<PredictionHeadWeights> prediction_head = {};
@@ -101,7 +102,8 @@ struct LanguageModelStep {
 ///                     With a scale or learned positions, `tokens` is `embedding[ids]` and `embedded` the sum, such as
 ///                     `4 * tokens + position_embedding.positions`; with a norm after the embedding, the first layer takes
 ///                     `embedding_norm.output`. Layers with a window have their mask from the scope window.0 (of the first
-///                     width, window.1 of another). With an output map, a bias, a scale or a softcap, `products` comes
+///                     width, window.1 of another). Where embeddings are narrower than tokens, the first layer takes
+///                     `mapped`, in the scope embedding_map. With an output map, a bias, a scale or a softcap, `products` comes
 ///                     before `logits`.
 ///
 ///                     An encoder has no `causal`, and no mask but that of lengths or a window, which goes as far to both
