@@ -138,6 +138,8 @@ ENCODERS = [
     ("electra-mlm", "ElectraConfig", dict(BERT, embedding_size=16, hidden_act="relu", layer_norm_eps=1e-3), dict(kind="encoder", heads="ElectraForMaskedLM")),
     ("albert", "AlbertConfig", dict(BERT, num_hidden_layers=3, embedding_size=16), dict(kind="encoder", heads="AlbertModel")),
     ("albert-mlm", "AlbertConfig", dict(BERT, embedding_size=24, hidden_act="gelu", layer_norm_eps=1e-3), dict(kind="encoder", heads="AlbertForMaskedLM")),
+    ("nomic-bert", "NomicBertConfig", dict(vocab_size=40, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, type_vocab_size=2), dict(kind="encoder", heads="NomicBertModel")),
+    ("nomic-bert-mlm", "NomicBertConfig", dict(vocab_size=40, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, type_vocab_size=2, layer_norm_eps=1e-3, hidden_act="gelu"), dict(kind="encoder", heads="NomicBertForMaskedLM")),
     ("eurobert", "EuroBertConfig", dict(COMMON, head_dim=8, **rope()), dict(kind="encoder", heads="EuroBertModel")),
     ("eurobert-mlm", "EuroBertConfig", dict(COMMON, head_dim=8, attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3, **rope()), dict(kind="encoder", heads="EuroBertForMaskedLM")),
     ("vit", "ViTConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=12, patch_size=4, num_channels=3), dict(kind="image", heads="ViTModel")),
