@@ -87,7 +87,9 @@ std::optional<Step> last_token_of(const Recording& reference)
         return std::nullopt;
     const Step& result = reference.steps[result_of(reference)];
     const std::size_t rank = result.value.rank(), tokens = rank < 2 ? 0 : result.value.shape[rank - 2];
-    if (tokens < 2 || result.path.starts_with(formula::gradient_scope))
+    const Step& last = reference.steps.back(); // where it is not the result, it is another one, such as a pooler's
+    const bool has_another = last.path != result.path && last.value.size() * tokens == result.value.size();
+    if (tokens < 2 || has_another || result.path.starts_with(formula::gradient_scope))
         return std::nullopt;
     return Step{.path = std::string(last_token_path),
                 .formula = fmt::format("{}[..., {}:{}, :]", result.path, tokens - 1, tokens),

@@ -175,20 +175,19 @@ TEST_CASE("attn run model --schedule gives the same over several calls, of one s
     CHECK(by_lengths.values == by_mask.values);
 }
 
-TEST_CASE("attn run model gives the last hidden states of an encoder, and says what it does not compute",
-          "[cli][run][families]")
+TEST_CASE("attn run model gives the last hidden states of an encoder, and its pooler", "[cli][run][families]")
 {
     const TemporaryFolder folder;
     const Ended ended = run_on("model", golden("bert"), folder);
     CAPTURE(ended.errors);
     REQUIRE(ended.code == 0);
-    CHECK(ended.errors ==
-          "attn run: note: not computed: pooler.dense.bias, pooler.dense.weight: the pooler, a map of the "
-          "first token for classifiers\n");
+    CHECK(ended.errors.empty());
     CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
     const Recording trace = read_trace(folder / "t.npz");
     REQUIRE(trace.find("output") != nullptr);
     CHECK(trace.find("output") == trace.find("layers.1.output"));
+    REQUIRE(trace.find("pooler.pooled") != nullptr);
+    CHECK(trace.find("pooler.pooled")->value.shape == Shape{1, 24});
     CHECK(trace.find("causal") == nullptr);
     const Ended grad = run({"attn", "grad", folder / "t.npz", "--of", "output", "-o", folder / "g.npz"});
     CAPTURE(grad.errors);
@@ -198,7 +197,7 @@ TEST_CASE("attn run model gives the last hidden states of an encoder, and says w
     const Ended described = run({"attn", "run", "model", "--weights", golden("bert"), "--dry-run"});
     CHECK_THAT(described.output, ContainsSubstring("output the last hidden states, attention to all tokens"));
     CHECK_THAT(described.output, ContainsSubstring("token_types 2"));
-    CHECK_THAT(described.output, ContainsSubstring("not computed: pooler.dense.bias, pooler.dense.weight"));
+    CHECK_THAT(described.output, ContainsSubstring("pooler of the first token"));
 }
 
 TEST_CASE("attn run model takes the types of tokens, and checks them", "[cli][run][families]")

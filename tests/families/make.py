@@ -281,6 +281,10 @@ def make(name, config, fields, how, out):
         members["typed_" + what] = forward(model, {**inputs, "token_type_ids": types[None]})[0]
     if kind in ("decoder", "seq2seq", "audio") and (difference := apart(result, by_token(model, inputs))) > 1e-10:
         known(how, f"token by token with a cache: {difference:.1e} apart", notes)
+    if getattr(model, "pooler", None) is not None:
+        with torch.no_grad():
+            members["pooled"] = model(**inputs).pooler_output[0]
+            members["batch_pooled"] = model(**case.together()).pooler_output
     if kind == "audio":
         with torch.no_grad():
             members["encoder_output"] = model.get_encoder()(inputs["input_features"]).last_hidden_state[0]

@@ -99,6 +99,8 @@ std::vector<std::string> description_of(const std::filesystem::path& folder, con
         around.emplace_back("positions", "learned, from row " + std::to_string(first_position));
     if (weights.token_types)
         around.emplace_back("token_types", std::to_string(weights.token_types->shape(0)));
+    if (weights.pooler)
+        around.emplace_back("pooler", "of the first token");
     if (weights.prediction_head)
         around.emplace_back("head", std::string(name_of(head_activation)));
     for (const auto& [name, value] : {std::pair("embedding_scale", embedding_scale),

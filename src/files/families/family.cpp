@@ -97,7 +97,8 @@ void add_variant(Family& family, const Json& variant)
                                        {"fields", &family.fields},
                                        {"names", &family.names},
                                        {"unpack", &family.unpack},
-                                       {"packed_experts", &family.packed_experts}})
+                                       {"packed_experts", &family.packed_experts},
+                                       {"not_computed", &family.not_computed}})
         if (variant.contains(key))
             entries->update(variant[key]);
 }

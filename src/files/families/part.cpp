@@ -29,7 +29,8 @@ constexpr std::pair<const char*, Place> places_by_name[] = {{"embedding.", Place
                                                             {"layers.", Place::in_layer},
                                                             {"norm.", Place::after},
                                                             {"prediction_head.", Place::after},
-                                                            {"output.", Place::after}};
+                                                            {"output.", Place::after},
+                                                            {"pooler.", Place::after}};
 
 /// The number with which a text begins, where a dot follows it.
 std::optional<std::size_t> leading_number(std::string_view text)

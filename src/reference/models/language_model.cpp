@@ -249,6 +249,25 @@ Term<T> predict_tokens(const Term<T>& tokens, const PredictionHeadWeights& weigh
     return normalized(activated, "norm", weights.norm, description.norm, head);
 }
 
+/// The first token, which stands for all, as a sequence of one.
+template <Sequence T>
+void pool(const Term<T>& tokens, const LinearWeights& weights, const Trace& trace)
+{
+    const Trace inside = trace.scope("pooler");
+    const Term x = inside.input("x[(b,) n, d_model]", tokens);
+    constexpr bool is_batch = std::same_as<T, Tensor3>;
+    const T first = [&]() -> T {
+        if constexpr (is_batch)
+            return xt::view(*x, xt::all(), xt::range(0, 1), xt::all());
+        else
+            return xt::view(*x, xt::range(0, 1), xt::all());
+    }();
+    const Term of_first = inside("first[(b,) one, d_model]", is_batch ? "x[:, 0:1]" : "x[0:1]", Term(first));
+    const Term hidden =
+        linear(of_first, weights, {.name = "hidden", .d_in = "d_model", .d_out = "d_model", .tokens = "one"}, inside);
+    (void)inside("pooled[(b,) one, d_model]", tanh(hidden));
+}
+
 /// The logits, from the last layer's tokens.
 template <Sequence T>
 Term<T> logits_of(const Term<T>& last, const LanguageModelWeights& weights, const LanguageModelDescription& description,
@@ -379,8 +398,11 @@ Term<T> pass_through(const Term<T>& embedded, const Standing& standing, const Pa
     x = normalized(x, "norm", weights.norm, description.norm, trace);
 
     // Compare the result with every word.
-    if (!description.has_logits)
+    if (!description.has_logits) {
+        if (weights.pooler)
+            pool(x, *weights.pooler, trace);
         return trace.alias("output", x);
+    }
     if (weights.prediction_head)
         x = predict_tokens(x, *weights.prediction_head, description, trace);
     return logits_of(x, weights, description, trace);

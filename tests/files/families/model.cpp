@@ -297,6 +297,41 @@ TEST_CASE("encoders of images give what transformers gives, alone and in a batch
     CHECK(count >= 5);
 }
 
+TEST_CASE("poolers give what transformers gives, and follow from their formulas", "[families]")
+{
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(goldens)) {
+        const NamedArrays expected = read_npz(entry.path() / "expected.npz");
+        if (!expected.contains("pooled"))
+            continue;
+        CAPTURE(entry.path().filename().string());
+        const auto& [family, description, weights, not_computed] = model_in(entry.path());
+        Recorder recorder;
+        const Trace trace(recorder);
+        const Trace one = trace.scope("one"), batch = trace.scope("batch");
+        if (expected.contains("ids")) {
+            (void)language_model(array_in<Integers>(expected, "ids"), weights, description, one);
+            (void)language_model(array_in<IntegerMatrix>(expected, "batch_ids"),
+                                 array_in<Integers>(expected, "batch_lengths"), weights, description, batch);
+        } else {
+            (void)image_model(array_in<Tensor3>(expected, "pixel_values"), weights, description, one);
+            (void)image_model(array_in<Tensor4>(expected, "batch_pixel_values"), weights, description, batch);
+        }
+        CHECK(formula::verify(recorder.recording()).passed());
+        for (const auto& [path, name] :
+             {std::pair("one.pooler.pooled", "pooled"), {"batch.pooler.pooled", "batch_pooled"}}) {
+            const Step* found = recorder.recording().find(path);
+            REQUIRE(found != nullptr);
+            const Array& right = expected.at(name);
+            REQUIRE(found->value.values.size() == right.values.size());
+            for (std::size_t i = 0; i < right.values.size(); ++i)
+                CHECK(std::abs(found->value.values[i] - right.values[i]) <= 1e-12);
+        }
+        ++count;
+    }
+    CHECK(count >= 4);
+}
+
 TEST_CASE("encoders of images and sounds are given what they were made for", "[families]")
 {
     const Model vit = model_in(goldens / "vit-plain"), whisper = model_in(goldens / "whisper");

@@ -96,11 +96,11 @@ void visit_table(auto& table, const WeightTensor& tensor, auto&& f)
 }
 
 /// What makes tokens: embedding.weight for instance; then position_embedding.weight, token_type_embedding.weight, embedding_norm,
-/// embedding_map where embeddings are narrower than tokens, those of each layer after layers.0, layers.1, …, of norm, of prediction_head, output.weight where it is not tied, and output.bias where there is one
+/// embedding_map where embeddings are narrower than tokens, those of each layer after layers.0, layers.1, …, of norm, of prediction_head, output.weight where it is not tied, and output.bias and pooler where there are some
 void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto&& f)
 {
     auto& [embedding, positions, token_types, embedding_norm, embedding_map, layers, norm, prediction_head, output,
-           output_bias] = w;
+           output_bias, pooler] = w;
     begin_part(f, embedding, prefix);
     begin_part(f, embedding_map, prefix + "embedding_map.");
     const std::string width = embedding_map ? "d_embedding" : "d_model";
@@ -118,6 +118,9 @@ void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto
         visit(*prediction_head, prefix + "prediction_head.", f, width);
     visit_table(output, {prefix + "output.weight", {"vocabulary", width}, true}, f);
     visit_bias(f, {prefix + "output.bias", {"vocabulary"}}, output_bias);
+    begin_part(f, pooler, prefix + "pooler.");
+    if (pooler)
+        visit(*pooler, prefix + "pooler.", f, "d_model", "d_model");
 }
 template <>
 inline constexpr std::string_view module_name<LanguageModelWeights> = "a language model";

@@ -58,6 +58,8 @@ struct LanguageModelWeights {
     std::optional<PredictionHeadWeights> prediction_head = {};
     std::optional<Matrix> output = {};      ///< (d_model, vocabulary); tied unless given
     std::optional<Vector> output_bias = {}; ///< (vocabulary)
+    /// (d_model, d_model): without logits, a map of the first token, which stands for all of them, as in BERT.
+    std::optional<LinearWeights> pooler = {};
 };
 
 /// What a model can take besides ids, either Integers or IntegerMatrix.
@@ -111,7 +113,8 @@ struct LanguageModelStep {
 ///                     only, `counted` is `1 * (ids < P) + 1 * (ids > P)`, of the padding's id P, `position_ids` is
 ///                     `P + counted * (counted @ (arange(N)[:, None] <= arange(N)))`, and position_embedding looks them
 ///                     up. A head has the steps `hidden` and `activated` and the norm in the scope prediction_head. Without logits,
-///                     `output` is another name of the last tokens.
+///                     `output` is another name of the last tokens; with a pooler, its scope has `first`, the first of them,
+///                     `hidden` and `pooled`.
 /// @return the logits, (n, vocabulary), or the tokens after the last layer, (n, d_model)
 /// @throws ShapeError where an id or a type is no row of its table, or weights disagree
 /// @throws Error      where there are not as many descriptions as layers, there are types and no table of them, or as
