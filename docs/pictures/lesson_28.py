@@ -44,7 +44,7 @@ def patterns(site):
     """Which tokens eight mistakes change, in four divisions."""
     trace = site.trace_called("28_many_calls")
     n = len(trace["ids"])
-    schedules = (("one by one", range(1, n)), ("prompt, one by one", range(6, n)), ("prompt, chunks of 4", range(6, n, 4)), ("two calls", range(6, n, n)))
+    schedules = (("one by one", range(1, n)), ("prompt, one by one", range(6, n)), ("prompt, chunks of 4", range(6, n, 4)), ("prompt, the rest", range(6, n, n)))
     drawn, axes = figure(7, 3.0, rows=2, columns=2, sharey=True)
     for ax, (i, (title, ends)) in zip(axes.flat, enumerate(schedules)):
         differs = np.array([trace[f"mistakes.{name}.off"][i] > 1e-9 for name in MISTAKES], float)

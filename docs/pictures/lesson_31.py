@@ -50,9 +50,9 @@ def channels(site):
 def losses(site):
     """The small model's loss with each cache, for the model as it is, with a large channel, and with it rotated."""
     report = numbers_called(site, "fewer")["cache"]
-    formats = ("float8_e4m3", "int8_token", "int4_token", "int4_block8", "int4_channel4_int4_token", "uint2_token", "uint2_channel4_uint2_token")
-    names = ("float8 e4m3", "int8 by token", "int4 by token", "int4 by head", "int4, keys by channel", "2 bits by token", "2 bits, keys by channel")
-    drawn, axes = figure(7, 2.9)
+    formats = ("float8_e4m3", "int8_token", "int4_token", "int4_block8", "int4_channel4_int4_token", "uint2_token", "uint2_block4_uint2_token", "uint2_channel4_uint2_token")
+    names = ("float8 e4m3", "int8 by token", "int4 by token", "int4 by head", "int4, keys by channel", "2 bits by token", "2 bits, keys by 4 features", "2 bits, keys by channel")
+    drawn, axes = figure(7, 3.2)
     for offset, (variant, label, colour) in enumerate((("own", "as trained", BLUE), ("raised", "one large channel", ORANGE), ("rotated", "and rotated", GREEN))):
         axes.barh([row + 0.27 * (offset - 1) for row in range(len(formats))], [report[variant][text]["loss"] for text in formats], 0.25, color=colour, label=label)
     exact = report["own"]["none"]["loss"]

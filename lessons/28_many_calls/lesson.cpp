@@ -611,7 +611,7 @@ void make_mistakes(Lesson& lesson, const Integers& ids, const SmallModel& small,
         calls_of(n, 1, 1),      // one by one
         calls_of(n, prompt, 1), // a prompt, then one by one
         calls_of(n, prompt, 4), // a prompt, then chunks of 4
-        calls_of(n, prompt, n), // two calls
+        calls_of(n, prompt, n), // the rest in one call
     };
     //! [schedules]
     const auto all_of = [&](const Seen& seen, const Rules& rules) {
@@ -657,7 +657,8 @@ void make_mistakes(Lesson& lesson, const Integers& ids, const SmallModel& small,
                          (*wrong)(2), (*wrong)(3), *twice});
     }
     lesson.table({"mistake", "wrong tokens: one by one", "prompt, steps",
-                  "prompt, chunks of 4", "two calls", "other in steps than in chunks"},
+                  "prompt, chunks of 4", "prompt, the rest",
+                  "other in steps than in chunks"},
                  table);
 }
 

@@ -191,6 +191,10 @@ for name, rules in mistakes.items():
 
 show('mistakes.chunk_masked_top_left.chance', mistakes_chunk_masked_top_left_chance, [0.9976, 0.9976, 0.0000, 0.0626])
 show('mistakes.positions_restart.chance', mistakes_positions_restart_chance, [0.0000, 0.0002, 0.3877, 0.8808])
+show('mistakes.positions_one_ahead.off[0]', mistakes_positions_one_ahead_off[0], [
+    0.0000, 10.0313, 2.5681, 1.1551, 2.3694, 3.2665, 1.6346, 4.2334, 2.0289, 2.8313, 1.0403, 0.7217,
+    0.9309, 0.7552, 1.7597, 1.5129, 2.4066,
+])
 show('mistakes.positions_one_ahead.chance', mistakes_positions_one_ahead_chance, [0.9927, 0.9970, 0.9970, 0.9970])
 show('mistakes.mask_skipped_with_cache.wrong', mistakes_mask_skipped_with_cache_wrong, [0, 17, 17, 17])
 show('mistakes.mask_skipped_with_cache.apart', mistakes_mask_skipped_with_cache_apart, 11)

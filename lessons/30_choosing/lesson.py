@@ -246,6 +246,11 @@ guess_q, guess_p = guess_draft[range(k), drafted], guess_target[range(k), drafte
 guess_acceptance = np.minimum(guess_p / guess_q, 1)
 guess_accepted, guess_next = speculate(drafted, guess_draft, guess_target, uniform)
 
+show('guess.draft[0][:24]', guess_draft[0][:24], [
+    3.781e-07, 4.298e-07, 3.579e-08, 2.285e-08, 1.774e-08, 6.214e-07, 9.200e-07, 4.260e-08, 3.151e-07,
+    6.687e-08, 3.039e-05, 3.284e-07, 8.135e-06, 6.085e-06, 1.667e-06, 1.789e-07, 1.933e-07, 5.510e-07,
+    2.730e-08, 5.013e-07, 8.195e-07, 7.082e-07, 6.683e-08, 3.927e-08,
+])
 show('guess.q', guess_q, [0.3209, 0.6079, 0.0579, 0.9972])
 show('guess.p', guess_p, [0.3198, 0.5371, 0.0003, 1.0000])
 show('guess.acceptance', guess_acceptance, [0.9966, 0.8835, 0.0058, 1.0000])

@@ -160,11 +160,11 @@ def drafts(model):
     recipe.load(LESSONS / "small_model" / "draft.safetensors", draft)
     size = lambda each: sum(parameter.numel() for parameter in each.parameters())
     table = WordBefore(grammar.stories(TRAINING_STORIES, held_out=False, seed=1))
-    kinds = {"word_before": (table, 0), "first_layer": (FirstLayer(model), None), "draft": (draft, size(draft)), "itself": (model, size(model))}
+    kinds = {"word_before": (table, table.logits.numel()), "first_layer": (FirstLayer(model), None), "draft": (draft, size(draft)), "itself": (model, size(model))}
     ids, targets = batch_of(grammar.stories(HELD_OUT_STORIES, held_out=True, seed=2))
     is_word = targets >= 0
     p = model(ids)[0][is_word].double().softmax(dim=-1)
-    found = {"parameters": size(model)}
+    found = {"parameters": size(model), "stories": STORIES}
     for name, (kind, parameters) in kinds.items():
         if parameters is None:
             parameters = size(model) - size(model.layers[1])
@@ -182,7 +182,7 @@ def drafts(model):
 def main(folder):
     model = SmallModel().eval()
     recipe.load(LESSONS / "small_model" / "model.safetensors", model)
-    found = {"cuts": cuts(model), "drafts": drafts(model)}
+    found = {"stories": HELD_OUT_STORIES, "cuts": cuts(model), "drafts": drafts(model)}
     (folder / "measured.json").write_text(json.dumps(found, indent=1) + "\n")
 
 

@@ -240,6 +240,7 @@ void serve(Lesson& lesson, const SmallModel& model, const Integers& ids,
                                  "int4:block8",
                                  "int4:channel4,int4:token",
                                  "uint2:token",
+                                 "uint2:block4,uint2:token",
                                  "uint2:channel4,uint2:token"};
     const auto kite = static_cast<std::size_t>(model.ids("kite")(0));
     const std::size_t d_k = 8, n = ids.size();

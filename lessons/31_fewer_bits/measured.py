@@ -24,7 +24,7 @@ PROMPT = "Lily had a red ball and a blue kite . She took the blue"
 CHANNEL, FACTOR = 2, 16.0
 CACHES = (
     "none", "float8_e4m3", "float8_e5m2", "int8:token", "int4:token", "int4:block8", "int4:channel4,int4:token", "uint2:token",
-    "uint2:channel4,uint2:token",
+    "uint2:block4,uint2:token", "uint2:channel4,uint2:token",
 )  # fmt: skip
 WEIGHTS = ("none", "int8:tensor", "int4:tensor", "int4:channel", "int4:block8", "uint2:channel")
 

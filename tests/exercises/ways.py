@@ -1,4 +1,4 @@
-"""Ways to write the exercises, right and wrong: for the pages (tests/docs/check_lab.py) and for Python (tests/exercises/check_ways.py).
+"""Ways to write the exercises, right and wrong: for the pages (tests/docs/check_lab.py) and for Python (tests/exercises/notebooks.py).
 
 WAYS has, by lesson and function, lines that are right, and wrong ones, each with a part of what is said of them: the mistake's name
 where there is one. A pair is what the page and what Python says; None where the lines are not wrong there, or not the language.
@@ -294,16 +294,16 @@ WAYS = {
     },
     "29_many_sequences": {
         "my_positions": ("i = np.arange(real.shape[1])\nnp.maximum(1 * real @ (1 * (i[:, None] <= i)) - 1, 0)", {
-            "0 * real + np.arange(real.shape[1])": WRONG,
-            "i = np.arange(real.shape[1])\n1 * real @ (1 * (i[:, None] <= i))": WRONG,
+            "0 * real + np.arange(real.shape[1])": "padding_counted",
+            "i = np.arange(real.shape[1])\n1 * real @ (1 * (i[:, None] <= i))": "positions_from_one",
             "i = np.arange(real.shape[1])\n1 * real @ (1 * (i[:, None] <= i)) - 1": WRONG,
         }),
         "my_paged_context": ("i = np.arange(tokens)\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query / np.sqrt(query.shape[0])) @ values[slots]", {
-            "i = np.arange(tokens)\nsoftmax(keys[i] @ query / np.sqrt(query.shape[0])) @ values[i]": WRONG,
-            "i = np.arange(size * table.shape[0])\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query / np.sqrt(query.shape[0])) @ values[slots]": WRONG,
-            "i = np.arange(tokens)\nslots = table[i // size] + i % size\nsoftmax(keys[slots] @ query / np.sqrt(query.shape[0])) @ values[slots]": WRONG,
+            "i = np.arange(tokens)\nsoftmax(keys[i] @ query / np.sqrt(query.shape[0])) @ values[i]": "page_table_ignored",
+            "i = np.arange(size * table.shape[0])\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query / np.sqrt(query.shape[0])) @ values[slots]": "rest_of_page_read",
+            "i = np.arange(tokens)\nslots = table[i // size] + i % size\nsoftmax(keys[slots] @ query / np.sqrt(query.shape[0])) @ values[slots]": "page_size_missing",
             "i = np.arange(tokens)\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query) @ values[slots]": "no_scale",
-            "i = np.arange(tokens)\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query / np.sqrt(query.shape[0])) @ values[i]": ("Right so far", WRONG),
+            "i = np.arange(tokens)\nslots = size * table[i // size] + i % size\nsoftmax(keys[slots] @ query / np.sqrt(query.shape[0])) @ values[i]": ("Right so far", "page_table_ignored"),
         }),
     },
     "30_choosing": {
@@ -320,11 +320,11 @@ WAYS = {
     },
     "31_fewer_bits": {
         "my_stored_keys": ("scale = np.max(np.abs(keys), axis=0, keepdims=True) / largest_code\nnp.round(keys / scale) * scale", {
-            "scale = np.max(np.abs(keys), axis=1, keepdims=True) / largest_code\nnp.round(keys / scale) * scale": WRONG,
-            "scale = np.max(np.abs(keys)) / largest_code\nnp.round(keys / scale) * scale": WRONG,
-            "scale = np.max(keys, axis=0, keepdims=True) / largest_code\nnp.round(keys / scale) * scale": WRONG,
-            "scale = np.max(np.abs(keys), axis=0, keepdims=True) / largest_code\nnp.floor(keys / scale) * scale": WRONG,
-            "scale = np.max(np.abs(keys), axis=0, keepdims=True) / largest_code\nnp.round(keys / scale)": WRONG,
+            "scale = np.max(np.abs(keys), axis=1, keepdims=True) / largest_code\nnp.round(keys / scale) * scale": "scales_axis",
+            "scale = np.max(np.abs(keys)) / largest_code\nnp.round(keys / scale) * scale": "scales_axis",
+            "scale = np.max(keys, axis=0, keepdims=True) / largest_code\nnp.round(keys / scale) * scale": "scales_signed",
+            "scale = np.max(np.abs(keys), axis=0, keepdims=True) / largest_code\nnp.floor(keys / scale) * scale": "codes_truncated",
+            "scale = np.max(np.abs(keys), axis=0, keepdims=True) / largest_code\nnp.round(keys / scale)": "scales_dropped",
         }),
     },
 }  # fmt: skip
