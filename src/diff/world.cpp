@@ -87,9 +87,7 @@ std::optional<Step> last_token_of(const Recording& reference)
         return std::nullopt;
     const Step& result = reference.steps[result_of(reference)];
     const std::size_t rank = result.value.rank(), tokens = rank < 2 ? 0 : result.value.shape[rank - 2];
-    const Step& last = reference.steps.back(); // where it is not the result, it is another one, such as a pooler's
-    const bool has_another = last.path != result.path && last.value.size() * tokens == result.value.size();
-    if (tokens < 2 || has_another || result.path.starts_with(formula::gradient_scope))
+    if (tokens < 2 || result.path.starts_with(formula::gradient_scope))
         return std::nullopt;
     return Step{.path = std::string(last_token_path),
                 .formula = fmt::format("{}[..., {}:{}, :]", result.path, tokens - 1, tokens),
@@ -127,7 +125,11 @@ void MyArrays::describe(Listing listing, const std::vector<NameRule>& names)
         return view != views_.end() && view->second->size() == result.value.size() &&
                (rule.step == "output" || rule.step == result.path);
     });
-    if (is_named || (!ends_so && has_size(result.value.size())))
+    const bool returns_all = std::ranges::any_of(listing_.results, [&](const std::string& name) {
+        const auto view = views_.find(name);
+        return view != views_.end() && view->second->size() == result.value.size();
+    });
+    if (is_named || returns_all || (!ends_so && has_size(result.value.size())))
         return;
     changed_ = reference_;
     changed_->steps.push_back(*last);

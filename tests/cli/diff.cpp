@@ -579,6 +579,17 @@ TEST_CASE("attn diff is undecided where what a recorded call returned was not co
     CHECK_THAT(json["why_undecided"][0].get<std::string>(), ContainsSubstring("z (model.py:6), which MINE returned"));
 }
 
+TEST_CASE("what MINE returned beside a whole result is not taken for the result's last token", "[cli][diff]")
+{
+    OwnProgram mine;
+    mine.arrays["z"] = Array{{4}, {1.5, -2, 0.25, 3}};
+    mine.listing.push_back({"z", 6, {"y"}});
+    mine.more = {{"results", {"y", "z"}}};
+    const Json json = mine.as_json();
+    CHECK(json["verdict"] == "undecided"); // it was different, with last_token = z
+    CHECK(json["compared"]["not_compared"] == Json::array({"z"}));
+}
+
 TEST_CASE("attn diff is undecided where a recording has not the reference's result, or lost something", "[cli][diff]")
 {
     OwnProgram mine;
