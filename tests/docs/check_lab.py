@@ -266,6 +266,10 @@ def check_landing(reader):
         button = f"document.querySelectorAll('[data-moving=story]')[{stage}].querySelector('button.large')"
         reader.run(f"{button}.scrollIntoView()")
         reader.wait(f"{first} === {json.dumps(before)}", f"experiment {stage} does not begin with {before}")
+        said = f"const s = document.querySelectorAll('[data-moving=story] .stage')[{stage}], said = () => getComputedStyle(s, '::after').content;"
+        reader.wait(f"{said} return said() === 'none'", f"experiment {stage} is shown, and says that it is loading")
+        loading = reader.run(f"{said} s.removeAttribute('data-shown'); return said()")
+        reader.expect("loading" in loading, f"experiment {stage} says {loading} before it is shown")
         reader.run(f"{button}.focus()")
         reader.browser.press(press)
         reader.wait(f"{first} === {json.dumps(after)}", f"the button of experiment {stage} does not give {after}")
