@@ -1,5 +1,5 @@
 // Asks lab.js the questions of a file, in node, and writes the answers: node lab_answers.mjs lab.js QUESTIONS.json ANSWERS.json
-// An answer's "loaded" are the files that it needed: each question finds none.
+// An answer's "loaded" are the files that it needed, since each question finds none; "wasted" the seconds until it lacked the last.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -19,17 +19,18 @@ function give(name) {
     program.FS.writeFile(path, unpacked(join(dirname(file), "files", `${name}.js`), name));
 }
 
-async function answer(question, loaded = []) {
+async function answer(question, loaded = [], wasted = 0) {
+    const began = process.cpuUsage().user;
     try {
         const asked = program.stringToNewUTF8(JSON.stringify(question));
         const found = JSON.parse(program.UTF8ToString(program._lab(asked)));
         program._free(asked);
         if (found.lacks !== undefined) {
             give(found.lacks);
-            return await answer(question, [...loaded, found.lacks]);
+            return await answer(question, [...loaded, found.lacks], wasted + (process.cpuUsage().user - began) / 1e6);
         }
         loaded.forEach(name => program.FS.unlink(`/lessons/${name}`));
-        found.loaded = loaded;
+        Object.assign(found, { loaded, wasted });
         if (found.count !== undefined) {
             const at = program._lab_numbers() / 8;
             found.numbers = Buffer.from(program.HEAPF64.slice(at, at + found.count).buffer).toString("base64");

@@ -28,6 +28,7 @@ from generator.lab import NOT_IN_PAGE  # noqa: E402
 
 TOLERANCE = 1e-12
 MOST, MOST_OF_PROGRAM = 1_500_000, 1_250_000  # gzipped bytes that one lesson loads, and of these lab.js
+WASTED = 1.5  # seconds of processor time
 SLOW = ("14_gradients",)  # takes seconds: once will do
 
 
@@ -258,6 +259,8 @@ def main():
         asked.append({"do": "story", "words": "Lily had"})
         answers = answers_to(asked, node, lab, folder)
         problems += check_sizes(lab, {lesson: answer["loaded"] for lesson, answer in zip([*lessons, "a story"], answers[::2])})
+        problems += [f"{lesson} computes for {answer['wasted']:.1f} s before it reads a file, and again when that is loaded: read it first"
+                     for lesson, answer in zip(lessons, answers[::2]) if answer["wasted"] > WASTED]  # fmt: skip
         mistakes = [answer["mistakes"] for answer in answers[1::2]]
         for lesson, made in zip(lessons, mistakes):
             cases_of(cases, lesson, made[len(made) // 2]["id"])
