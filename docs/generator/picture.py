@@ -53,7 +53,7 @@ def picture(function):
 
 
 def figure(width=7.0, height=3.0, rows=1, columns=1, **options):
-    """A figure of so many inches, at most 7 wide (a page's width), and its axes."""
+    """A figure of so many inches, and its axes: at most 6.1 wide, which a phone shows whole; 7, a page's width, where its panels stack there."""
     drawn, axes = plt.subplots(rows, columns, figsize=(width, height), layout="constrained", **options)
     if rows > 1:
         drawn.get_layout_engine().set(h_pad=0.08)  # a title belongs to what is below it
@@ -170,8 +170,8 @@ def part_to_svg(drawn, name, run, box):
 
 
 def rows_of_panels(drawn):
-    """The panels of a figure, row by row; none where something connects them, they share an axis, or a row has more than five."""
-    if any((drawn.artists, drawn.texts, drawn.lines, drawn.legends, drawn.images)) or any(len(axes.get_shared_y_axes().get_siblings(axes)) > 1 for axes in drawn.axes):
+    """The panels of a figure, row by row; none where something connects them, or a row has more than five."""
+    if any((drawn.artists, drawn.texts, drawn.lines, drawn.legends, drawn.images)):
         return []
     rows = {}
     for axes in drawn.axes:
@@ -180,11 +180,14 @@ def rows_of_panels(drawn):
 
 
 def panels_to_svg(drawn, name, run=None):
-    """The same, with an <svg> for each of its panels, so that a phone stacks them."""
-    drawn.draw_without_rendering()
+    """The same, with an <svg> for each of its panels, so that a phone stacks them; each has the numbers of an axis that they share."""
     rows = rows_of_panels(drawn)
     if max(map(len, rows), default=0) < 2:
         return to_svg(drawn, name, run)
+    for panel in drawn.axes:
+        if len(panel.get_shared_y_axes().get_siblings(panel)) > 1:
+            panel.tick_params(labelleft=True)
+    drawn.draw_without_rendering()
     drawn.set_layout_engine("none")
     boxes = {panel: panel.get_tightbbox().transformed(drawn.dpi_scale_trans.inverted()) for panel in drawn.axes}
     text = ""

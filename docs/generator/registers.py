@@ -60,7 +60,7 @@ def exhibit_rows(change, by):
 def pitfall_section(site, pitfall, more):
     forms = sum(len(form["values"]) for form in pitfall["forms"])
     rows = [
-        ("step", f"`{pitfall['step']}`"), ("right", f"`{pitfall['right']}`"), ("instead", f"`{pitfall['mistaken']}`"), ("forms", forms), *more,
+        ("step", f"`{pitfall['step']}`"), ("right", f"`{pitfall['right']}`" if pitfall["right"] else "no formula"), ("instead", f"`{pitfall['mistaken']}`"), ("forms", forms), *more,
         ("seen", f"[{markdown(pitfall['seen'])}]({pitfall['link']})"),
     ]  # fmt: skip
     heading = f"### {pitfall['id']} {site.writer.anchor('pitfall_' + pitfall['id'])}"

@@ -300,7 +300,8 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
     def exercise_here(self, page):
         """Where the page's script puts the exercise, and what each of its functions is to do."""
         asked = exercise.functions(read_text(self.root / "lessons" / page.lesson / "exercise.py", "the repository"))
-        texts = "".join(f'<p class="asked" data-function="{name}" hidden>{html.escape(exercise.unwrapped(text))}</p>' for name, text in asked.items())
+        said = {name: re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(exercise.unwrapped(text))) for name, text in asked.items()}
+        texts = "".join(f'<p class="asked" data-function="{name}" hidden>{text}</p>' for name, text in said.items())
         return f'<div class="lab-exercise" data-lesson="{page.lesson}">{texts}</div>'
 
     def output(self, _page, name):

@@ -29,6 +29,7 @@ class Part(NamedTuple):
 
     place: str
     formula: str
+    corner: str  # what the columns are, where that is too long for their names
     columns: list  # their names
     rows: list  # a name, or None where there is one row, and cells: a text, and what it is to the style sheet
 
@@ -56,16 +57,21 @@ def tensor_part(step, array, axes, place, specification, labels):
             return text, f"share-{round(10 * value)}"
         return text, "nothing" if text in ("-inf", "false") or value == 0 else ""
 
+    last = axes[-1] if axes else ""
+    is_crowded = last not in labels and (rows.shape[1] > 4 or len(last) > 4)
+    in_corner = is_crowded and array.ndim == 2 and last != ""
+
     def label(axis, i):
         name = axes[axis] if axes else ""
         if name in labels and i < len(labels[name]):
             return labels[name][i]
-        crowded = axis == -1 and i > 0 and (rows.shape[1] > 4 or len(name) > 4)
-        return f"{name} = {i}" if name and not crowded else str(i)
+        is_short = axis == -1 and is_crowded and (in_corner or i > 0)
+        return f"{name} = {i}" if name and not is_short else str(i)
 
     return Part(
         place,
         step["formula"] if step.get("formula") and place == step["path"] else "",
+        f"{last} =" if in_corner else "",
         [label(-1, column) for column in range(rows.shape[1])] if array.ndim else [],
         [(label(0, i) if array.ndim == 2 else None, list(map(cell, row.tolist()))) for i, row in enumerate(rows)],
     )
@@ -81,7 +87,7 @@ def tensor_html(part):
     head = "".join(f"<th>{name}</th>" for name in part.columns)
     lines = [f"<tr>{f'<th>{name}</th>' if is_matrix else ''}{''.join(cell(*one) for one in cells)}</tr>" for name, cells in part.rows]
     formula = f" = `{part.formula}`" if part.formula else ""
-    heading = f"<tr>{'<th></th>' if is_matrix else ''}{head}</tr>" if head else ""
+    heading = f"<tr>{f'<th>{part.corner}</th>' if is_matrix else ''}{head}</tr>" if head else ""
     return (
         f'<div class="tensor"><div class="tensor-name">`{part.place}`{formula}</div>'
         f'<table class="tensor-values">{heading}{"".join(lines)}</table></div>'

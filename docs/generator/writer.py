@@ -230,5 +230,5 @@ def tensor_table(part):
     rows = [(*([] if label is None else [label]), *(text for text, _ in cells)) for label, cells in part.rows]
     if not part.columns:
         return f"{name} = {rows[0][0]}"
-    header = (*([] if part.rows[0][0] is None else [""]), *part.columns)
+    header = (*([] if part.rows[0][0] is None else [part.corner]), *part.columns)
     return f"{name}\n\n{table_of(header, rows, '--:').strip()}"

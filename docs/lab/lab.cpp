@@ -5,6 +5,7 @@
 #include "small_model.hpp"
 
 #include "attn/core/error.hpp"
+#include "attn/files/file.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/explain.hpp"
 #include "attn/formula/scope.hpp"
@@ -15,6 +16,7 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <limits>
 #include <map>
 
@@ -235,12 +237,18 @@ Array to_array(const Json& json)
 
 extern "C" {
 
-/// Answers a question: {"do": "run", "lesson": "01_single_query"}. A question that can't be answered gives {"error": why}.
+/// Answers a question: {"do": "run", "lesson": "01_single_query"}. A question that can't be answered gives {"error": why}; or
+/// {"lacks": "small_model/model.safetensors"}, a file that the page has to load before it asks again.
 const char* lab(const char* question)
 {
     static std::string text;
     try {
         text = attn::lab::answer(attn::lab::Json::parse(question)).dump();
+    } catch (const attn::files::FileError& error) {
+        text = (std::filesystem::exists(error.path())
+                    ? attn::lab::Json{{"error", error.what()}}
+                    : attn::lab::Json{{"lacks", error.path().lexically_relative(ATTN_LESSONS_FOLDER).string()}})
+                   .dump();
     } catch (const std::exception& error) {
         text = attn::lab::Json{{"error", error.what()}}.dump();
     }

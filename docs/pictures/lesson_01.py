@@ -28,7 +28,7 @@ def mechanism(site):
     """Each step of the lesson as a grid of its numbers."""
     trace = site.trace_called("01_single_query")
     return grids(
-        6.2,
+        6.1,
         (("token 0", trace["first_input"]), "times", ("query weights", trace["query_weights"]), "=", ("query", trace["query"])),
         (("keys", trace["keys"]), "times", ("query", trace["query"], "turned"), "=", ("scores", trace["scores"], "turned"), "softmax",
          ("weights", trace["weights"], "turned")),

@@ -53,20 +53,20 @@ def _frame(row, width, column=0):
 def split_and_merge(site):
     """From the packed queries to the merged contexts, with each head's map of weights between."""
     trace = site.trace_called("06_multi_head")
-    drawn, axes = figure(7.0, 4.3, rows=2, columns=5, width_ratios=[4, 2, 3, 2, 4])
-    drawn.get_layout_engine().set(wspace=0.08)
+    drawn, axes = figure(4.4, 8.4, rows=5, columns=2)
+    drawn.get_layout_engine().set(hspace=0.2)
     for place in axes.flat:
         place.set_axis_off()
     whole = axes[0, 0].get_gridspec()
-    packed, merged = drawn.add_subplot(whole[:, 0]), drawn.add_subplot(whole[:, 4])
-    _by_head(packed, trace["packed.query"], "$X W^Q$\n(3, 4)")
-    _by_head(merged, trace["merged"], "merged\n(3, 4)")
+    packed, merged = drawn.add_subplot(whole[0, :]), drawn.add_subplot(whole[4, :])
+    _by_head(packed, trace["packed.query"], "$X W^Q$ (3, 4)")
+    _by_head(merged, trace["merged"], "merged (3, 4)")
     for head, colour in enumerate(HEAD_COLOURS):
-        stages = [_of_head(axes[head, 1 + i], trace[f"head.{head}.{step}"], f"{name}", colour)
-                  for i, (step, name) in enumerate((("queries", "Q"), ("weights", "weights"), ("context", "context")))]  # fmt: skip
+        stages = [_of_head(axes[1 + i, head], trace[f"head.{head}.{step}"], f"{name}", colour)
+                  for i, (step, name) in enumerate((("queries", f"head {head}: Q"), ("weights", "weights"), ("context", "context")))]  # fmt: skip
+        half = 0.25 + 0.5 * head  # of what both heads share
         for before, after in zip([packed, *stages], [*stages, merged]):
-            _arrow(drawn, before, after, colour)
-        stages[1].set_title(f"head {head}\nweights (3, 3)")
+            _arrow(drawn, before, after, half if before is packed else 0.5, half if after is merged else 0.5)
     return drawn, (
         "Split and merge, with the numbers of this lesson's run. X W^Q is cut by columns: the left half belongs to head 0, the right "
         "half to head 1. Each head has its own map of weights "
@@ -101,6 +101,7 @@ def _cells(axes, values, colours, title):
     return axes
 
 
-def _arrow(drawn, before, after, colour):
-    drawn.add_artist(ConnectionPatch((1, 0.5), (0, 0.5), "axes fraction", "axes fraction", axesA=before, axesB=after,
-                                     arrowstyle="-|>", color=QUIET, shrinkA=3, shrinkB=3, linewidth=1.2))  # fmt: skip
+def _arrow(drawn, before, after, start, end):
+    """From below a matrix to above the title of another."""
+    drawn.add_artist(ConnectionPatch((start, 0), (end, 1.24), "axes fraction", "axes fraction", axesA=before, axesB=after,
+                                     arrowstyle="-|>", color=QUIET, shrinkA=3, shrinkB=0, linewidth=1.2))  # fmt: skip

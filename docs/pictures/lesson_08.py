@@ -10,7 +10,7 @@ def sinusoids(site):
     trace = site.trace_called("08_positions")
     positions, frequencies = trace["map.positions"], trace["map.frequencies"]
     n, d = positions.shape
-    drawn, axes = figure(6.4, 4.2)
+    drawn, axes = figure(6.1, 4.2)
     image(axes, positions)
     axes.set(xlabel="feature (even: sine, odd: cosine)", ylabel="position")
     return drawn, (
@@ -25,8 +25,8 @@ def clocks(site):
     """Each pair of features as the hand of a clock, at the first positions."""
     trace = site.trace_called("08_positions")
     positions, frequencies = trace["map.positions"], trace["map.frequencies"]
-    pairs, places = (0, 4, 8, 16), range(8)
-    drawn, axes = figure(7.0, 4.0, rows=len(pairs), columns=len(places))
+    pairs, places = (0, 4, 8, 16), range(6)
+    drawn, axes = figure(5.6, 4.2, rows=len(pairs), columns=len(places))
     for line, pair in zip(axes, pairs):
         for place, p in zip(line, places):
             _clock(place, sine=positions[p, 2 * pair], cosine=positions[p, 2 * pair + 1])

@@ -22,7 +22,7 @@ def parts_of(trace):
 def parameters(site):
     """A bar per model, cut into its parts."""
     trace = site.trace_called("11_encoder_stack")
-    drawn, axes = figure(7, 2.8)
+    drawn, axes = figure(6.1, 2.8)
     models = parts_of(trace)
     for row, parts in enumerate(models.values()):
         left = 0

@@ -40,20 +40,19 @@ def there_and_back(site):
     """The steps of the worked example from scores to output, and below each its gradient."""
     trace = site.trace_called("14_gradients")
     steps = ("scores", "scaled", "weights", "output")
-    drawn, axes = figure(7.0, 4.1, rows=2, columns=len(steps))
-    for column, name in enumerate(steps):
-        heatmap(axes[0, column], trace[name], title=name, decimals=0 if name == "scores" else 2)
-        heatmap(axes[1, column], trace[f"grad.{name}"], title=f"grad.{name}")
-    for row, (start, end) in ((0, (1, 0)), (1, (0, 1))):
-        pairs = zip(axes[row], axes[row, 1:])
-        for left, right in pairs:
-            first, second = (left, right) if row == 0 else (right, left)
-            drawn.add_artist(ConnectionPatch((start, 0.5), (end, 0.5), "axes fraction", "axes fraction", axesA=first, axesB=second,
-                                             arrowstyle="-|>", color=QUIET, shrinkA=2, shrinkB=2, linewidth=1.2))  # fmt: skip
-    drawn.add_artist(ConnectionPatch((0.5, 0), (0.5, 1.17), "axes fraction", "axes fraction", axesA=axes[0, -1], axesB=axes[1, -1],
-                                     arrowstyle="-|>", color=QUIET, shrinkA=2, shrinkB=2, linewidth=1.2))  # fmt: skip
+    drawn, axes = figure(4.6, 7.2, rows=len(steps), columns=2)
+    drawn.get_layout_engine().set(hspace=0.2)
+    for row, name in enumerate(steps):
+        heatmap(axes[row, 0], trace[name], title=name, decimals=0 if name == "scores" else 2)
+        heatmap(axes[row, 1], trace[f"grad.{name}"], title=f"grad.{name}")
+    below, above, right, left = (0.5, 0), (0.5, 1.2), (1, 0.5), (0, 0.5)  # above is above the title
+    down = [(upper, below, lower, above) for upper, lower in zip(axes[:, 0], axes[1:, 0])]
+    up = [(lower, above, upper, below) for upper, lower in zip(axes[:, 1], axes[1:, 1])]
+    for first, start, second, end in [*down, (axes[-1, 0], right, axes[-1, 1], left), *up]:
+        drawn.add_artist(ConnectionPatch(start, end, "axes fraction", "axes fraction", axesA=first, axesB=second,
+                                         arrowstyle="-|>", color=QUIET, shrinkA=2, shrinkB=2, linewidth=1.2))  # fmt: skip
     return drawn, (
-        "Upper row, from left to right: the steps from the scores to the output. Lower row, from right to left: their gradients. "
+        "On the left, downwards: the steps from the scores to the output. On the right, upwards: their gradients. "
         "Each gradient has the shape of its step; negative numbers are orange. The rows of grad.scaled add up to 0."
     )
 
@@ -92,7 +91,7 @@ def depth(site):
         place.set(yscale="log", xlabel="layer", title=f"{layers} layers")
         place.set_xticks(range(0, layers + 1, layers // 6))
     axes[0].set_ylabel("norm of the gradient")
-    drawn.legend(*axes[0].get_legend_handles_labels(), loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3)
+    axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=8)
     ratio = {name: float(trace[f"depth.24.{name}.ratio"]) for name, _, _ in RECIPES}
     return drawn, (
         "The norm of the gradient at the input of each layer; the last dot is the end of the stack. Read from right to left. In these "

@@ -38,7 +38,7 @@ def losses(site):
     """The loss of each step, and of stories that are kept apart."""
     run = site.trace_called("15_history")
     training, curve, grammar = run["losses"], run["curve"], run["grammar_loss"].item()
-    drawn, axes = figure(7, 2.8)
+    drawn, axes = figure(6.1, 2.8)
     axes.plot(np.arange(len(training)), training, color=BLUE, alpha=0.4, linewidth=0.8, label="loss of the step")
     axes.plot(20 * np.arange(1, len(curve) + 1), curve, color=BLUE, label="stories that are kept apart")
     axes.axhline(grammar, color=ORANGE, linestyle="--", linewidth=1.2, label="lowest possible loss")
@@ -58,7 +58,7 @@ def heads_learned(site):
     before, after = run["roles_before"], run["roles_after"]
     best = after.argmax(axis=1)
     rows = np.arange(len(names))
-    drawn, axes = figure(7, 2.2)
+    drawn, axes = figure(6.1, 2.2)
     axes.barh(rows - 0.2, before[rows, best], height=0.38, color=QUIET, label="before")
     axes.barh(rows + 0.2, after[rows, best], height=0.38, color=BLUE, label="after")
     axes.set_yticks(rows, [f"{name} (head {head % 4} of layer {head // 4})" for name, head in zip(names, best)])
@@ -72,7 +72,7 @@ def heads_learned(site):
 @picture
 def mistakes(site):
     """The loss on stories that are kept apart, right and with each mistake."""
-    drawn, axes = figure(7, 3.2)
+    drawn, axes = figure(6.1, 3.2)
     right = site.trace_called("15_right")["curve"]
     steps = 20 * np.arange(1, len(right) + 1)
     axes.plot(steps, right, color=BLUE, label="right")
@@ -89,7 +89,7 @@ def mistakes(site):
 @picture
 def warm_up(site):
     """The loss on stories that are kept apart at two rates, with a warm-up and without."""
-    drawn, axes = figure(7, 2.8)
+    drawn, axes = figure(6.1, 2.8)
     ends = []
     for name, label, colour, style in (
         ("right", "rate 0.005, warm-up", BLUE, "-"), ("no_warm_up", "rate 0.005", BLUE, "--"),
@@ -108,7 +108,7 @@ def reviews(site):
     """Test accuracy by epoch, three seeds each, beside the published one."""
     runs = json.loads((site.root / "lessons" / "15_training" / "reviews.json").read_text())
     epochs = np.arange(1, 6)
-    drawn, axes = figure(7, 3.4)
+    drawn, axes = figure(6.1, 3.4)
     for name, colour in (("without positions", BLUE), ("with positions", ORANGE)):
         found = np.array(runs[name]["test_accuracy"])
         axes.fill_between(epochs, found.min(axis=0), found.max(axis=0), color=colour, alpha=0.2, linewidth=0)

@@ -37,7 +37,7 @@ def stories(site):
     """The three continuations, each word as strong as it was likely."""
     trace, words = site.trace_called(LESSON), vocabulary(site)
     prompt = len(site.words("sentence"))
-    drawn, axes = figure(7, 3.4)
+    drawn, axes = figure(6.1, 3.8)
     y, least = 0.0, []
     for i in range(3):
         ids, logits = trace[f"written.{i}.ids"], trace[f"written.{i}.logits"]
@@ -45,8 +45,8 @@ def stories(site):
         least.append(min(chances))
         axes.text(0, y, f"temperature {trace[f'written.{i}.temperature'].item():g}", fontsize=9, color=QUIET, va="center")
         colours = [(FAINT, 0.6)] * prompt + [(BLUE, 0.75 * chance) for chance in chances]
-        y = boxes(axes, [words[k] for k in ids], 0, y - 1.7, colours, gap=0.7, right=60) - 2.6
-    axes.set(xlim=(-0.5, 61), ylim=(y + 1.6, 1))
+        y = boxes(axes, [words[k] for k in ids], 0, y - 1.7, colours, gap=0.7, right=52) - 2.6
+    axes.set(xlim=(-0.5, 53), ylim=(y + 1.6, 1))
     axes.axis("off")
     return drawn, (
         f"The small model continues \"{' '.join(site.words('sentence'))}\" (grey) at three temperatures. The stronger a word's blue, the more "
@@ -79,7 +79,7 @@ def merges(site):
     """A text as bytes, and after each merge."""
     trace = site.trace_called(LESSON)
     texts = {int(byte): chr(byte) for byte in trace["byte_pairs.bytes"]}
-    drawn, axes = figure(7, 2.9)
+    drawn, axes = figure(6.1, 2.9)
     count = 1 + max(int(step["path"].split(".")[2]) for step in trace.steps if step["path"].startswith("byte_pairs.merge."))
     for k in range(count):
         if k > 0:
@@ -125,10 +125,10 @@ def replaced(site):
         ("weights", formula(old, "layers.0.self_attn.head.1.weights"), formula(new, "layers.0.self_attn.head.1.weights")),
         ("logits", formula(old, "logits"), formula(new, "logits")),
     ]
-    drawn, axes = figure(7, 4.9)
+    drawn, axes = figure(6.1, 5.2)
     y = 0.0
     for name, before, after in parts:
-        left, right = (textwrap.fill(text, 34) for text in (before, after))
+        left, right = (textwrap.fill(text, 28) for text in (before, after))
         height = 0.55 + 0.5 * max(left.count("\n"), right.count("\n"))
         y -= height / 2 + 0.1
         changed = before.replace("token_embedding", "embedding") != after
@@ -152,7 +152,7 @@ def rounding(site):
     """How far three types are off, step by step."""
     exact = site.trace_called("story")
     places = ["embedded", "layers.0.residual1", "layers.0.output", "layers.1.residual1", "layers.1.output", "norm.output", "logits"]
-    drawn, axes = figure(6.4, 2.9)
+    drawn, axes = figure(6.1, 2.9)
     worst = {}
     for kind, colour in (("bfloat16", ORANGE), ("float16", PURPLE), ("float32", GREEN)):
         found = site.trace_called(kind)

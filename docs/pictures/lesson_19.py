@@ -12,7 +12,7 @@ def hops(site):
     """Whose keys and values each rank has at each hop, in plain order."""
     trace = site.trace_called(LESSON)
     rank_of = trace["work.plain.rank_of"]
-    drawn, axes = figure(6.6, 2.5)
+    drawn, axes = figure(6.1, 2.5)
     for hop in range(4):
         for rank, source in enumerate(trace[f"work.plain.hop.{hop}.sources"].astype(int)):
             words = " ".join(word for word, holder in zip(WORDS, rank_of) if holder == source)

@@ -10,7 +10,7 @@ def published(site):
     """What six published models keep of a token, beside what keys and values of every head would take."""
     trace = site.trace_called("24_smaller_caches")
     kept, own = 2 * trace["published.numbers"] / 1024, 2 * trace["published.own"] / 1024
-    drawn, axes = figure(7, 2.8)
+    drawn, axes = figure(6.1, 2.8)
     rows = range(len(MODELS))
     axes.barh(rows, own, height=0.7, color=QUIET, alpha=0.25)
     for row in rows:

@@ -27,7 +27,7 @@ def masks(site):
 def forgotten(site):
     """The probability of the right word in each of six roles, for windows of several widths."""
     windows = numbers_called(site, "windows")["small_model"]
-    drawn, axes = figure(7, 2.8)
+    drawn, axes = figure(6.1, 2.8)
     widths = list(windows["window"])
     for (name, role), colour in zip(windows["roles"].items(), (ORANGE, BLUE, GREEN, QUIET, ORANGE, BLUE)):
         chances = [role[width] for width in widths] + [role["all"]]

@@ -19,7 +19,7 @@ def grids(site):
         "int4, scale 8 / 7": np.arange(8) * 8 / 7, "int8, scale 8 / 127": np.arange(128) * 8 / 127,
         "float8 e4m3": float8(4, -6, 448), "float8 e5m2": float8(3, -14, 57344),
     }  # fmt: skip
-    drawn, axes = figure(7, 1.9)
+    drawn, axes = figure(6.1, 1.9)
     for row, ((name, numbers), colour) in enumerate(zip(grids.items(), (ORANGE, ORANGE, BLUE, BLUE))):
         axes.vlines(numbers[numbers <= 8], -row - 0.32, -row + 0.32, color=colour, lw=0.8)
     axes.set_yticks([-row for row in range(len(grids))], list(grids))
@@ -52,7 +52,7 @@ def losses(site):
     report = numbers_called(site, "fewer")["cache"]
     formats = ("float8_e4m3", "int8_token", "int4_token", "int4_block8", "int4_channel4_int4_token", "uint2_token", "uint2_block4_uint2_token", "uint2_channel4_uint2_token")
     names = ("float8 e4m3", "int8 by token", "int4 by token", "int4 by head", "int4, keys by channel", "2 bits by token", "2 bits, keys by 4 features", "2 bits, keys by channel")
-    drawn, axes = figure(7, 3.2)
+    drawn, axes = figure(6.1, 3.2)
     for offset, (variant, label, colour) in enumerate((("own", "as trained", BLUE), ("raised", "one large channel", ORANGE), ("rotated", "and rotated", GREEN))):
         axes.barh([row + 0.27 * (offset - 1) for row in range(len(formats))], [report[variant][text]["loss"] for text in formats], 0.25, color=colour, label=label)
     exact = report["own"]["none"]["loss"]

@@ -39,7 +39,7 @@ def next_words(site):
 def heads_measured(site):
     """The average weights that name a head, for all eight heads."""
     heads = numbers_called(site, "report")["heads"]
-    drawn, axes = figure(7, 0.5 * len(heads) + 0.9)
+    drawn, axes = figure(6.0, 0.5 * len(heads) + 0.9)
     table = np.array([np.ravel(head["average_weight_by_layer_and_head"]) for head in heads.values()])
     columns = [f"{layer}.{head}" for layer in range(2) for head in range(4)]
     rows = [textwrap.fill(head["connects"].replace("`", ""), 26) for head in heads.values()]

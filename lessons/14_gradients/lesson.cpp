@@ -52,6 +52,7 @@ void go_wrong(Lesson& lesson, const Term<Matrix>& inputs, const Attended& a,
 void teach(Lesson& lesson)
 {
     const Trace& trace = lesson.trace();
+    const SmallModel model = small_model(); // first: where it is missing, nothing runs
 
     lesson.heading("1. Three tokens, their attention, and a loss");
     const Term inputs = lesson.input("inputs[n, d_model]",
@@ -145,7 +146,6 @@ void teach(Lesson& lesson)
     draw_again(lesson);
 
     lesson.heading("8. What reaches the words of the sentence");
-    const SmallModel model = small_model();
     blame(lesson, model, {"she", sentence(), 5, "She"});
     blame(lesson, model, {"he", sentence(), 5, "He"});
     blame(lesson, model, {"kite", sentence() + " took the", 8, "kite"});

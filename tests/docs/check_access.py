@@ -3,7 +3,7 @@
 
     tests/docs/check_access.py [BUILD/docs] [--axe FILE]
 
-Pages of each kind, in light and in dark, on a phone and at a desk, with what is folded unfolded, on the first with the menu open, on the second with what the search found: no finding that
+Pages of each kind, in light and in dark, on a phone and at a desk, with what is folded unfolded, on the first with the menu open, on the second with what the search found and an exercise right and wrong: no finding that
 axe-core calls serious or critical. By the keyboard: the skip link is the first stop, and few lead to a lesson's first link.
 axe-core comes from npm, into build/axe, where npm is there and can reach it.
 
@@ -26,6 +26,22 @@ PAGES = (
     "lesson_25_windows_and_sinks.html", "questions.html", "pitfalls.html", "library.html", "group__library__core.html", "structattn_1_1MultiHeadWeights.html",
 )  # fmt: skip
 MOST_STOPS = 8
+WRITE = """
+const done = arguments[arguments.length - 1];
+document.querySelector('.lab-exercise button')?.click();
+const waiting = setInterval(() => {
+    const sections = document.querySelectorAll('.lab-exercise section');
+    if (document.querySelector('.lab-exercise') && sections.length < 2) return;
+    clearInterval(waiting);
+    ['keys @ query', 'exp(scores)'].slice(0, sections.length).forEach((lines, i) => {
+        const text = sections[i].querySelector('textarea');
+        text.value = lines;
+        text.dispatchEvent(new Event('input'));
+        sections[i].querySelector('textarea + p button').click();
+    });
+    done(sections.length > 0);
+}, 50);
+"""
 FIND = """
 const done = arguments[arguments.length - 1];
 document.querySelectorAll('.contents details').forEach(part => part.open = true);
@@ -83,6 +99,8 @@ def main():
                 if page == PAGES[1]:
                     browser.run("const field = document.getElementById('search-field'); field.value = 'softmax'; field.dispatchEvent(new Event('input'))")
                     browser.wait_until("return document.querySelector('#found a') !== null")
+                    if browser.wait_for(WRITE):
+                        browser.wait_until("return document.querySelector('.lab-exercise .right') !== null && document.querySelector('.lab-exercise .wrong') !== null")
                 browser.run(axe)
                 problems += [f"{page} ({width} px, {scheme}): {found}" for found in browser.wait_for(FIND)]
                 views += 1

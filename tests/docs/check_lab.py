@@ -34,12 +34,14 @@ FIRST_LOAD = 2**20  # bytes, as they are on the disk, before the lab
 ROOT = Path(__file__).resolve().parents[2]
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
+    answers = {"/favicon.ico": 204}
+
     def log_message(self, *_):
         pass
 
     def do_GET(self):
-        if self.path == "/favicon.ico":
-            self.send_response(204)
+        if self.path in self.answers:
+            self.send_response(self.answers[self.path])
             self.end_headers()
         else:
             super().do_GET()
@@ -132,6 +134,10 @@ def check_bar(reader):
     marked = reader.run("return [...document.querySelectorAll('.contents .changed')].map(e => e.dataset.live)")
     reader.expect("weights:.8f" in marked and not any(live.startswith("scores") for live in marked), f"marked are {marked}")
     reader.expect("no longer so" in reader.run("return document.querySelector('.lab-claims').textContent"), "no claim is said to hold no longer")
+    reader.browser.show(390, 844, "light")
+    covered = reader.run("document.querySelector('#l1_output').scrollIntoView(); return document.querySelector('.lab').getBoundingClientRect().bottom")
+    reader.expect(covered <= 0, f"on a phone it covers {covered} pixels of what one reads")
+    reader.browser.show(1280, 900, "light")
     link = reader.run("return location.href")
     reader.timed(lambda: reader.run("document.querySelector('.lab-reset').click()"), "reset does nothing")
     reader.browser.call("POST", "/url", {"url": "about:blank"})
@@ -157,6 +163,24 @@ def check_bar(reader):
     reader.open("lesson_01_single_query.html", from_disk=True)
     reader.timed(lambda: reader.run("document.querySelector('.lab-open').click()"), "from the disk nothing is computed")
     reader.expect("all verified" in reader.badge(), f"from the disk: {reader.badge()}")
+
+
+def check_files(reader):
+    """A file that a lesson reads is loaded from the disk, too; where it can't be, the page says so, and computes when it can."""
+    page, file = "lesson_03_scale_and_softmax.html", "lab/files/03_scale_and_softmax/inputs.npz.js"
+    opened = "document.querySelector('.lab-open').click()"
+    reader.open(page, from_disk=True)
+    reader.timed(lambda: reader.run(opened), "from the disk nothing is computed")
+    reader.expect("all verified" in reader.badge(), f"from the disk: {reader.badge()}")
+    Quiet.answers[f"/{file}"] = 404
+    reader.open(page)
+    reader.run(opened)
+    said = json.dumps(f"{file} can't be read")
+    reader.wait(f"return document.querySelector('.lab-trouble').textContent === {said}", f"{file} is not there, and nobody says so")
+    del Quiet.answers[f"/{file}"]
+    reader.browser.console()  # it complained of the file
+    reader.timed(lambda: reader.run(f"{opened}; {opened}"), "nothing is computed when the file is there")  # closed, and open
+    reader.expect("all verified" in reader.badge(), f"when the file is there: {reader.badge()}")
 
 
 SECTION = "const s = document.querySelector(`.lab-exercise section[data-name=\"${arguments[0]}\"]`);"
@@ -242,6 +266,10 @@ def check_landing(reader):
         button = f"document.querySelectorAll('[data-moving=story]')[{stage}].querySelector('button.large')"
         reader.run(f"{button}.scrollIntoView()")
         reader.wait(f"{first} === {json.dumps(before)}", f"experiment {stage} does not begin with {before}")
+        said = f"const s = document.querySelectorAll('[data-moving=story] .stage')[{stage}], said = () => getComputedStyle(s, '::after').content;"
+        reader.wait(f"{said} return said() === 'none'", f"experiment {stage} is shown, and says that it is loading")
+        loading = reader.run(f"{said} s.removeAttribute('data-shown'); return said()")
+        reader.expect("loading" in loading, f"experiment {stage} says {loading} before it is shown")
         reader.run(f"{button}.focus()")
         reader.browser.press(press)
         reader.wait(f"{first} === {json.dumps(after)}", f"the button of experiment {stage} does not give {after}")
@@ -765,6 +793,7 @@ def main():
                 reader.expect(edit < EDIT * SLOW_MACHINE, f"an edit takes {edit:.2f} s")
             print(f"{lesson}: first result {took:.2f} s, an edit {'-' if edit is None else f'{edit:.2f} s'}, {count} places", flush=True)
         check_bar(reader)
+        check_files(reader)
         check_exercises(reader)
         check_hints(reader)
         check_landing(reader)

@@ -160,6 +160,11 @@ for (const element of document.querySelectorAll('.contents *')) {
         break;
     }
 }
+for (const picture of document.querySelectorAll('figure.picture')) { // a graph may scroll on a phone; a desk would shrink its words
+    const cut = [picture, ...picture.querySelectorAll('.scroll')].find(box => box.scrollWidth > box.clientWidth + 1);
+    const graph = picture.querySelector('.attn-graph')?.viewBox.baseVal.width;
+    if (graph ? graph > 780 : cut) problems.push(`a picture is ${graph ?? cut.scrollWidth} wide, its room ${graph ? 780 : cut.clientWidth}: ${picture.textContent.slice(-80)}`);
+}
 const formulas = document.querySelectorAll('script[type^="math/tex"]').length;
 const drawn = [...document.querySelectorAll('.MathJax_SVG svg')].filter(svg => svg.getBoundingClientRect().width > 1).length;
 if (drawn < formulas) problems.push(`${formulas} formulas, ${drawn} drawn`);
@@ -175,7 +180,7 @@ if (contents) {
     copy.querySelectorAll('pre, code, script, .fragment, .MathJax_SVG').forEach(element => element.remove());
     const raw = copy.textContent.match(/\\f[$\[{]|\\[()\[\]]|\\(frac|sqrt|mathrm|begin)\b/);
     if (raw) problems.push('unrendered TeX: ' + copy.textContent.slice(Math.max(0, raw.index - 20), raw.index + 40));
-    const marks = copy.textContent.match(/\*\*[^*]{1,80}\S\*\*/); // what Doxygen makes of ** before a code span
+    const marks = copy.textContent.match(/\*\*[^*]{1,80}\S\*\*|`[^`]{1,80}`/); // what Doxygen makes of ** before a code span, of one in a link
     if (marks) problems.push('unrendered Markdown: ' + copy.textContent.slice(Math.max(0, marks.index - 20), marks.index + 40));
 }
 for (const entry of performance.getEntriesByType('resource')) {

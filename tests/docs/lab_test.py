@@ -6,12 +6,13 @@
 Each lesson that a page computes: as it is; but for one that takes seconds, also after three edits of what is given, with a step set to zero, with a mistake, and in
 float32. Every step has the program's numbers, bit by bit, or to 1e-12 of the largest number so far (a product adds in another
 order, and C libraries differ in the last digit of exp); where the program refuses, the page has its line. Formulas for
-exercises: right ones are right, and a wrong one is named.
+exercises: right ones are right, and a wrong one is named. What a lesson loads is small, and each file is one that a lesson loads.
 
 Exit codes: 0 all is well; 1 something differs; 77 there is no node.
 """
 
 import base64
+import gzip
 import json
 import re
 import shutil
@@ -26,6 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 from generator.lab import NOT_IN_PAGE  # noqa: E402
 
 TOLERANCE = 1e-12
+MOST, MOST_OF_PROGRAM = 1_500_000, 1_250_000  # gzipped bytes that one lesson loads, and of these lab.js
+WASTED = 1.5  # seconds of processor time
 SLOW = ("14_gradients",)  # takes seconds: once will do
 
 
@@ -225,6 +228,21 @@ def check_exercises(node, lab, folder):
     return problems
 
 
+def check_sizes(lab, loaded):
+    """What is wrong with what each lesson loads, by lesson: lab.js, and the files that it reads."""
+    gzipped = {path.relative_to(lab.parent).as_posix(): len(gzip.compress(path.read_bytes(), 9)) for path in (lab, *lab.parent.glob("files/*/*"))}
+    problems = [f"{lab.name} has {gzipped[lab.name]:,} bytes gzipped, {MOST_OF_PROGRAM:,} at most"] if gzipped[lab.name] > MOST_OF_PROGRAM else []
+    unread = gzipped.keys() - {lab.name}
+    for lesson, names in loaded.items():
+        scripts = [lab.name, *(f"files/{name}.js" for name in names)]
+        unread -= {*scripts}
+        size = sum(gzipped[script] for script in scripts)
+        print(f"{lesson}: {size:,} bytes gzipped{''.join(f', {name}' for name in names)}")
+        if size > MOST:
+            problems.append(f"{lesson} loads {size:,} bytes gzipped, {MOST:,} at most")
+    return problems + [f"no lesson reads {script}" for script in sorted(unread)]
+
+
 def main():
     programs, lab = Path(sys.argv[1]), Path(sys.argv[2]).resolve()
     node = shutil.which("node") or shutil.which("nodejs")
@@ -238,7 +256,12 @@ def main():
         np.savez(folder / "none.npz", no_such_name=np.ones(1))
         cases = Cases(programs, folder)
         asked = [question for lesson in lessons for question in ({"do": "run", "lesson": lesson}, {"do": "mistakes"})]
-        mistakes = [answer["mistakes"] for answer in answers_to(asked, node, lab, folder)[1::2]]
+        asked.append({"do": "story", "words": "Lily had"})
+        answers = answers_to(asked, node, lab, folder)
+        problems += check_sizes(lab, {lesson: answer["loaded"] for lesson, answer in zip([*lessons, "a story"], answers[::2])})
+        problems += [f"{lesson} computes for {answer['wasted']:.1f} s before it reads a file, and again when that is loaded: read it first"
+                     for lesson, answer in zip(lessons, answers[::2]) if answer["wasted"] > WASTED]  # fmt: skip
+        mistakes = [answer["mistakes"] for answer in answers[1::2]]
         for lesson, made in zip(lessons, mistakes):
             cases_of(cases, lesson, made[len(made) // 2]["id"])
         bad_inputs(cases)

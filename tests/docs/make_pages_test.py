@@ -35,6 +35,7 @@ STEPS = [
     ("d_k.64.variance", "", (), [], npy((), [0.00012])),
     ("masked", "where(a | b, @x, -inf)", (2,), [], npy((2,), [-float("inf"), 1.5])),
     ("ids", "", (3,), [], npy((3,), [7, -1, 0], "<i8", "q")),
+    ("x", "", (2, 3), ["n", "d_model"], npy((2, 3), [1, 0, 1, 0, 2, 0])),
 ]
 
 
@@ -274,6 +275,7 @@ def halves(site):
 @picture
 def halves_to_one_scale(site):
     drawn, axes = figure(4, 2, columns=2, sharey=True)
+    axes[0].set_yticks([0], ["an even share"])
     return drawn, "The same, on one axis."
 
 def helper(site):
@@ -307,14 +309,14 @@ class Pictures(SiteCase):
         self.assertIn("var(--attn-blue)", drawn)
         self.assertNotIn("#0102", drawn)
 
-    def test_panels_are_pieces_of_one_picture_unless_they_share_an_axis(self):
+    def test_panels_are_pieces_of_one_picture_each_with_the_numbers_of_its_axes(self):
         self.write("docs/pictures/lesson_01.py", PICTURES)
         drawn = self.included(self.page("{{picture halves}}"))
         self.assertIn('<div role="img" aria-labelledby="picture-01_one-halves" class="panels"><div><svg', drawn)
         self.assertEqual(drawn.count("<svg"), 2)
         used = [set(re.findall(r'url\(#([\w-]+)', svg)) for svg in drawn.split("<svg")[1:]]
         self.assertTrue(all(used) and not used[0] & used[1], used)  # no piece names what stands in the other
-        self.assertEqual(self.included(self.page("{{picture halves_to_one_scale}}")).count("<svg"), 1)
+        self.assertEqual([svg.count("an even share") for svg in self.included(self.page("{{picture halves_to_one_scale}}")).split("<svg")[1:]], [1, 1])
 
     def test_only_what_is_marked_as_a_picture_can_be_shown(self):
         self.assertIn("there is no docs/pictures/lesson_01.py, which would draw 'shares'", self.refused("{{picture shares}}"))
@@ -475,6 +477,9 @@ class ForRepository(SiteCase):
             "`scores` = `queries @ keys.T`\n\n|  | m = 0 | m = 1 | m = 2 |\n| :-- | --: | --: | --: |\n| n = 0 | 2 | 4 | 4 |\n| n = 1 | 4 | 16 | 12 |\n\n"
             "`mask`\n\n| m = 0 | m = 1 |\n| --: | --: |\n| true | false |",
         )
+        self.assertEqual(self.plain("{{table x}}"), "`x`\n\n| d_model = | 0 | 1 | 2 |\n| --: | --: | --: | --: |\n| n = 0 | 1 | 0 | 1 |\n| n = 1 | 0 | 2 | 0 |")
+        self.assertIn("<tr><th>d_model =</th><th>0</th><th>1</th><th>2</th></tr>", self.page("{{table x}}"))
+        self.assertIn("<tr><th>d_model = 0</th><th>1</th><th>2</th></tr>", self.page("{{table x[0]}}"))
         self.assertIn("| `masked` | `(2,)` | `where(a \\| b, @x, -inf)` |", self.plain("{{steps}}"))
 
     def test_sections_have_places_that_links_lead_to(self):

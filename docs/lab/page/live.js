@@ -42,9 +42,10 @@ const live = (() => {
         const leads = part.shape.slice(0, -2).reduce((all, size) => all.flatMap(lead => Array.from({ length: size }, (_, i) => [...lead, i])), [[]]);
         const rank = Math.min(2, part.shape.length), [rows, columns] = [...Array(2 - rank).fill(1), ...part.shape.slice(-2)];
         const axes = part.axes.slice(-2), isMatrix = rank === 2;
-        const label = (axis, i, count) => {
-            const name = axes[axis] ?? "";
-            return name && !(axis === axes.length - 1 && i > 0 && (count > 4 || name.length > 4)) ? `${name} = ${i}` : String(i);
+        const last = axes[axes.length - 1] ?? "", isCrowded = columns > 4 || last.length > 4, inCorner = isCrowded && isMatrix && last !== "";
+        const label = (axis, i) => {
+            const name = axes[axis] ?? "", isShort = axis === axes.length - 1 && isCrowded && (inCorner || i > 0);
+            return name && !isShort ? `${name} = ${i}` : String(i);
         };
         element.innerHTML = leads.map((lead, which) => {
             const values = part.values.slice(which * rows * columns, (which + 1) * rows * columns);
@@ -55,8 +56,8 @@ const live = (() => {
                 const kind = fractional ? `share-${Math.round(10 * value)}` : ["-inf", "false"].includes(text) || value === 0 ? "nothing" : "";
                 return `<td class="${kind}" data-cell="${part.step.path}[${place}]">${text}</td>`;
             };
-            const head = rank === 0 ? "" : `<tr>${isMatrix ? "<th></th>" : ""}${Array.from({ length: columns }, (_, i) => `<th>${label(axes.length - 1, i, columns)}</th>`).join("")}</tr>`;
-            const body = Array.from({ length: rows }, (_, row) => `<tr>${isMatrix ? `<th>${label(0, row, 0)}</th>` : ""}${
+            const head = rank === 0 ? "" : `<tr>${isMatrix ? `<th>${inCorner ? `${last} =` : ""}</th>` : ""}${Array.from({ length: columns }, (_, i) => `<th>${label(axes.length - 1, i)}</th>`).join("")}</tr>`;
+            const body = Array.from({ length: rows }, (_, row) => `<tr>${isMatrix ? `<th>${label(0, row)}</th>` : ""}${
                 Array.from({ length: columns }, (_, column) => cell(values[row * columns + column], places[row * columns + column])).join("")}</tr>`).join("");
             const name = names[which] ?? `<code>${part.step.path}[${lead}]</code>`;
             return `<div class="tensor"><div class="tensor-name">${name}</div><div class="scroll"><table class="tensor-values">${head}${body}</table></div></div>`;

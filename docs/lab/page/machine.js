@@ -1,4 +1,5 @@
-// The library in the page: asks lab.js, in a worker where the browser lets one start, else here.
+// The library in the page: asks lab.js, in a worker where the browser lets one start, else here. A file that a lesson reads is loaded
+// when the program lacks it.
 // lab.ask({do: "run", lesson: "01_single_query"}) is a promise of the answer, or of an Error that says why there is none.
 
 "use strict";
@@ -6,37 +7,60 @@
 const lab = (() => {
     const folder = document.currentScript.src.replace(/[^/]*$/, "");
 
-    // The same code in a worker and in the page: it unpacks the program, and answers a question at a time.
-    async function start(attnLab) {
-        const packed = Uint8Array.from(atob(attnLab.packed), letter => letter.charCodeAt(0));
-        const unpacked = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip")));
+    // The same code in a worker and in the page: it loads and unpacks the program, and answers a question at a time.
+    // @param load  loads a script of this folder
+    async function start(load) {
+        await load("lab.js");
+        const unpacked = async name => {
+            const packed = Uint8Array.from(atob(attnLab.packed[name]), letter => letter.charCodeAt(0));
+            return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+        };
         let printed = [];
-        const wasmBinary = await unpacked.arrayBuffer();
+        const wasmBinary = await unpacked("lab.wasm");
         const begin = () => attnLab({ wasmBinary, print: line => printed.push(line), printErr: line => printed.push(line) });
         let program = await begin();
-        return async question => {
+
+        // A file that a lesson reads.
+        async function give(name) {
+            await load(`files/${name}.js`);
+            const path = `/lessons/${name}`;
+            program.FS.mkdirTree(path.replace(/[/][^/]*$/, ""));
+            program.FS.writeFile(path, new Uint8Array(await unpacked(name)));
+        }
+
+        async function answerTo(question) {
+            let answer;
             printed = [];
             try {
                 const asked = program.stringToNewUTF8(JSON.stringify(question));
-                const answer = JSON.parse(program.UTF8ToString(program._lab(asked)));
+                answer = JSON.parse(program.UTF8ToString(program._lab(asked)));
                 program._free(asked);
-                if (answer.count !== undefined) {
-                    const at = program._lab_numbers() / 8;
-                    answer.numbers = program.HEAPF64.slice(at, at + answer.count);
-                    answer.printed = printed.join("\n");
-                }
-                return answer;
             } catch (error) { // of WebAssembly itself: what is left of the program can't be trusted
                 program = await begin();
                 return { error: `the program broke: ${error.message}` };
             }
-        };
+            if (answer.lacks !== undefined) {
+                try {
+                    await give(answer.lacks);
+                } catch {
+                    return { error: `lab/files/${answer.lacks}.js can't be read` };
+                }
+                return answerTo(question);
+            }
+            if (answer.count !== undefined) {
+                const at = program._lab_numbers() / 8;
+                answer.numbers = program.HEAPF64.slice(at, at + answer.count);
+                answer.printed = printed.join("\n");
+            }
+            return answer;
+        }
+        let last = null; // one may wait for a file: those after it wait for it
+        return question => last = Promise.resolve(last).then(() => answerTo(question));
     }
 
     function inWorker() {
         return new Promise((resolve, reject) => {
-            const code = `importScripts(${JSON.stringify(`${folder}lab.js`)});
-                const starting = (${start})(attnLab);
+            const code = `const starting = (${start})(async script => importScripts(${JSON.stringify(folder)} + script));
                 starting.then(() => postMessage({ready: true}), error => postMessage({failed: String(error)}));
                 onmessage = async event => {
                     const answer = await (await starting)(event.data.question);
@@ -70,13 +94,13 @@ const lab = (() => {
     }
 
     function inPage() {
-        return new Promise((resolve, reject) => {
+        return start(source => new Promise((resolve, reject) => {
             const script = document.createElement("script");
-            script.src = `${folder}lab.js`;
-            script.onerror = () => reject(new Error("lab/lab.js can't be read"));
-            script.onload = () => start(window.attnLab).then(resolve, reject);
+            script.src = folder + source;
+            script.onerror = () => reject(new Error(`lab/${source} can't be read`));
+            script.onload = resolve;
             document.head.append(script);
-        });
+        }));
     }
 
     let started = null;
