@@ -33,9 +33,10 @@ void run_module(const Words& words, const files::NamedArrays& input, const files
     }
     module.check(!weights.empty());
     const cli::Inputs inputs(input, module);
+    files::NamedArrays taken = weights;
     std::vector<files::Parameter> learned;
     const std::filesystem::path no_file;
-    module.run({inputs, weights, trace, learned, no_file, false});
+    module.run({inputs, taken, trace, learned, no_file, false});
 }
 
 } // namespace attn::test

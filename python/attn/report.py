@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from .program import Error, call
+from .program import Error, OwnFolder, call
 from .shown import Rows, page_of, paragraph, side_by_side
 
 
@@ -211,5 +211,7 @@ def report_of(reference: Any, mine: Any, *flags: str, keeps: Sequence[object] = 
 
     keeps  the folders that they are in, which last as long as the report
     """
-    as_json, text = (call("diff", reference, mine, *flags, "--diagnose", *more, passing=(0, 1)).stdout for more in (("--json",), ()))
-    return Report(as_json, text, Path(reference), Path(mine), keeps)
+    with OwnFolder() as folder:
+        as_json = Path(folder, "verdict.json")
+        text = call("diff", reference, mine, *flags, "--diagnose", "--json-file", as_json, passing=(0, 1)).stdout
+        return Report(as_json.read_text(encoding="ascii"), text, Path(reference), Path(mine), keeps)

@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 using cli::json_of; // beside those for what diff says
 
 struct Request {
-    std::filesystem::path reference, mine;
+    std::filesystem::path reference, mine, json_file;
     diff::DiffOptions options;
     bool diagnoses = false, for_machines = false;
     std::optional<std::size_t> budget;
@@ -60,9 +60,8 @@ Outcome outcome_of(const diff::Diff& diff, const Request& request)
 
 // ------------------------------------------------------------------------------------------------ what it looks like
 
-void print_likely_mistakes(const diff::Diff& diff)
+void print_likely_mistakes(const diff::Diff& diff, const std::vector<diff::Diagnosis>& diagnoses)
 {
-    const std::vector<diff::Diagnosis> diagnoses = diff::diagnose(diff);
     const Step* later = diagnoses.empty() ? nullptr : diagnoses.front().later;
     const bool is_named = !diagnoses.empty() && later == nullptr;
     if (!is_named && diff.first_different() != nullptr && diff::is_diagnosis_cut(diff))
@@ -278,11 +277,12 @@ void print_power(const diff::Power& power, const diff::Diff& diff)
           power.save.empty() ? "" : fmt::format("; to see more, save {}", fmt::join(power.save, ", ")));
 }
 
-int report(const diff::Diff& diff, const Request& request)
+void report(const diff::Diff& diff, const Outcome& outcome, const std::vector<diff::Diagnosis>& diagnoses,
+            const Request& request)
 {
     print_first(diff);
     if (request.diagnoses)
-        print_likely_mistakes(diff);
+        print_likely_mistakes(diff, diagnoses);
     print_others(diff);
     print_names(diff);
     print_noise(diff);
@@ -293,7 +293,6 @@ int report(const diff::Diff& diff, const Request& request)
     for (const diff::DiffVerdict verdict : enumerators<diff::DiffVerdict>)
         if (const std::size_t count = diff.count(verdict))
             counts += fmt::format(", {} {}", count, name_of(verdict));
-    const Outcome outcome = outcome_of(diff, request);
     if (outcome.power)
         print_power(*outcome.power, diff);
     if (outcome.is_same && !diff.ledger.result.empty())
@@ -303,7 +302,6 @@ int report(const diff::Diff& diff, const Request& request)
             print("undecided: {}\n", reason);
     print("{}: {}: {} compared as {}{}\n", request.mine.string(), outcome.word(), diff.steps.size(), name_of(diff.type),
           counts);
-    return outcome.exit_code();
 }
 
 // ------------------------------------------------------------------------------------------------ for machines
@@ -387,9 +385,9 @@ Json json_of(const diff::Power& power)
 
 Json path_or_null(const diff::StepDiff* step) { return step == nullptr ? Json(nullptr) : Json(step->step->path); }
 
-int report_for_machines(const diff::Diff& diff, const Request& request)
+Json json_of(const diff::Diff& diff, const Outcome& outcome, const std::vector<diff::Diagnosis>& diagnoses,
+             const Request& request)
 {
-    const Outcome outcome = outcome_of(diff, request);
     Json json{{"same", outcome.is_same},
               {"verdict", outcome.word()},
               {"type", name_of(diff.type)},
@@ -420,7 +418,7 @@ int report_for_machines(const diff::Diff& diff, const Request& request)
             {{"mine", found.mine}, {"step", found.step}, {"how", found.how}, {"layout", found.layout}});
     if (request.diagnoses) {
         json["looks_like"] = Json::array();
-        for (const diff::Diagnosis& diagnosis : diff::diagnose(diff))
+        for (const diff::Diagnosis& diagnosis : diagnoses)
             if (diagnosis.is_alternative)
                 json["looks_like"].back()["alternatives"].push_back(diagnosis.pitfall->id);
             else
@@ -428,8 +426,7 @@ int report_for_machines(const diff::Diff& diff, const Request& request)
     }
     if (outcome.power)
         json["power"] = json_of(*outcome.power);
-    print_json(json);
-    return outcome.exit_code();
+    return json;
 }
 
 // ------------------------------------------------------------------------------------------------ the command line
@@ -450,7 +447,7 @@ void expect_no_reference_needed(const Request& request)
                            options.all || request.diagnoses || request.budget;
     if (is_needed)
         throw Error(request.reference.string() +
-                    " is no trace, so that two runs are compared: only --json goes with that");
+                    " is no trace, so that two runs are compared: only --json and --json-file go with that");
     if (is_trace(request.mine))
         throw Error(request.mine.string() + " is a trace, and " + request.reference.string() +
                     " is none: give the trace first");
@@ -458,14 +455,24 @@ void expect_no_reference_needed(const Request& request)
 
 int compare(const Request& request)
 {
+    expect_not_replaced("--json-file", request.json_file, {request.reference, request.mine});
     if (!is_trace(request.reference)) {
         expect_no_reference_needed(request);
-        return diff_runs(request.reference, request.mine, request.for_machines);
+        return diff_runs(request.reference, request.mine, request.for_machines, request.json_file);
     }
     const BudgetScope budget{budget_for(request.budget, {request.reference, request.mine})};
     const Recording reference = files::read_trace(request.reference);
     const diff::Diff result = diff::compare(reference, request.mine, request.options);
-    return request.for_machines ? report_for_machines(result, request) : report(result, request);
+    const std::vector<diff::Diagnosis> diagnoses =
+        request.diagnoses ? diff::diagnose(result) : std::vector<diff::Diagnosis>();
+    const Outcome outcome = outcome_of(result, request);
+    if (!request.json_file.empty())
+        files::write_file(request.json_file, json_text(json_of(result, outcome, diagnoses, request)));
+    if (request.for_machines)
+        print_json(json_of(result, outcome, diagnoses, request));
+    else
+        report(result, outcome, diagnoses, request);
+    return outcome.exit_code();
 }
 
 const char* const description =
@@ -539,6 +546,7 @@ Command diff_command()
                         {{"--all", "", request->options.all, "fail also where MINE lacks a step or has other arrays"},
                          {"--diagnose", "", request->diagnoses, "name the well-known mistake in the first wrong step"},
                          {"--json", "", request->for_machines, "print JSON"},
+                         {"--json-file", "FILE", request->json_file, "also write the JSON to this file"},
                          budget_flag(request->budget)}}},
             .run = [request] { return compare(*request); }};
 }

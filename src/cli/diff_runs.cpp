@@ -4,6 +4,7 @@
 
 #include "attn/cli/print_escaped.hpp"
 #include "attn/diff/runs.hpp"
+#include "attn/files/file.hpp"
 #include "attn/files/npz.hpp"
 
 #include <fmt/format.h>
@@ -230,7 +231,7 @@ Json json_of(const RunPair& pair)
             {"allowed", json_of(pair.allowed)}};
 }
 
-int report_for_machines(const RunsDiff& result)
+Json json_of(const RunsDiff& result)
 {
     Json json{{"same", result.passed()},
               {"verdict", name_of(result.verdict())},
@@ -259,8 +260,7 @@ int report_for_machines(const RunsDiff& result)
                                   {"last", layer.last},
                                   {"off", json_of(layer.off)},
                                   {"worst", json_of(layer.worst)}});
-    print_json(json);
-    return result.passed() ? 0 : 1;
+    return json;
 }
 
 } // namespace
@@ -271,10 +271,16 @@ bool is_trace(const std::filesystem::path& path)
     return !std::filesystem::is_directory(path, error) && files::NpzReader(path).text("steps.json").has_value();
 }
 
-int diff_runs(const std::filesystem::path& a, const std::filesystem::path& b, bool is_for_machines)
+int diff_runs(const std::filesystem::path& a, const std::filesystem::path& b, bool is_for_machines,
+              const std::filesystem::path& json_file)
 {
     const RunsDiff result = diff::compare_runs(diff::read_run(a), diff::read_run(b));
-    return is_for_machines ? report_for_machines(result) : report(result, a, b);
+    if (!json_file.empty())
+        files::write_file(json_file, json_text(json_of(result)));
+    if (!is_for_machines)
+        return report(result, a, b);
+    print_json(json_of(result));
+    return result.passed() ? 0 : 1;
 }
 
 } // namespace attn::cli

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <string>
 
 namespace attn::cli {
 
@@ -16,11 +17,13 @@ inline nlohmann::ordered_json json_of(double number)
                                  : nlohmann::ordered_json(number_text(number, NumberType::float64));
 }
 
-/// Prints JSON in ASCII, for machines: valid whatever names it holds, and no name reaches a terminal as it is. Bytes that
+/// JSON in ASCII, for machines: valid whatever names it holds, and no name reaches a terminal as it is. Bytes that
 /// are not UTF-8 become U+FFFD.
-inline void print_json(const nlohmann::ordered_json& json)
+inline std::string json_text(const nlohmann::ordered_json& json)
 {
-    files::write_output(json.dump(1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    return json.dump(1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
+
+inline void print_json(const nlohmann::ordered_json& json) { files::write_output(json_text(json)); }
 
 } // namespace attn::cli

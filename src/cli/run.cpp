@@ -3,19 +3,23 @@
 
 #include "attn/cli/print_escaped.hpp"
 #include "attn/cli/shared_flags.hpp"
-#include "attn/core/recorder.hpp"
 #include "attn/files/file.hpp"
 #include "attn/files/json_file.hpp"
 #include "attn/files/trace_file.hpp"
 #include "attn/files/weights/rename.hpp"
 #include "attn/files/weights/state_dict.hpp"
+#include "attn/formula/expression.hpp"
 #include "attn/formula/overflow.hpp"
+#include "attn/formula/scope.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 
 namespace attn::cli {
 namespace {
@@ -26,7 +30,7 @@ struct Request {
     mistakes::InterventionFlags interventions;
     std::filesystem::path input, weights, trace;
     std::string prefix;
-    std::vector<std::string> renames;
+    std::vector<std::string> renames, only;
     bool parameters = false, is_without_config = false, is_dry = false;
 };
 
@@ -53,6 +57,87 @@ void print_parameters(const std::vector<files::Parameter>& parameters)
     for (const auto& [name, shape, count] : rows)
         print("{:<{}}  {:<{}}  {:>{}}\n", name, widths[0], shape, widths[1], count, widths[2]);
 }
+
+// ------------------------------------------------------------------------------------------------------ what is kept
+
+/// @param pattern  in which a * stands for any text
+bool fits(std::string_view path, std::string_view pattern)
+{
+    const std::size_t star = pattern.find('*');
+    if (star == std::string_view::npos)
+        return path == pattern;
+    if (!path.starts_with(pattern.substr(0, star)))
+        return false;
+    for (path.remove_prefix(star), pattern.remove_prefix(star + 1); !path.empty(); path.remove_prefix(1))
+        if (fits(path, pattern))
+            return true;
+    return fits(path, pattern);
+}
+
+/// Passes on the steps that --only names, and their other names. A step whose formula uses one that is left out becomes an input.
+class ChosenSteps final : public Listener {
+public:
+    ChosenSteps(const std::vector<std::string>& patterns, Listener& next) : patterns_(patterns), next_(next) {}
+
+    /// @throws Error where a pattern fits no step
+    void expect_all_used() const
+    {
+        for (const std::string& pattern : patterns_)
+            if (!used_.contains(pattern)) {
+                const auto alias = aliases_.find(pattern);
+                throw Error("--only " + pattern +
+                            (alias == aliases_.end()
+                                 ? " fits no step"
+                                 : " is another name of " + alias->second + ": give --only " + alias->second));
+            }
+    }
+
+private:
+    bool is_chosen(const std::string& path)
+    {
+        bool is_one = false;
+        for (const std::string& pattern : patterns_)
+            if (fits(path, pattern)) {
+                used_.insert(pattern);
+                is_one = true;
+            }
+        return is_one;
+    }
+
+    bool has_operands(const Step& step) const
+    {
+        if (step.formula.empty())
+            return true;
+        return std::ranges::all_of(formula::names_in(step.formula), [&](const formula::UsedName& used) {
+            const auto operand =
+                formula::resolve(step.path, used.name, [&](const std::string& path) { return find(path); });
+            return operand && next_.find(*operand);
+        });
+    }
+
+    std::optional<Array> on_step(const Step& step) override
+    {
+        if (!is_chosen(step.path))
+            return std::nullopt;
+        if (has_operands(step))
+            return next_.record(step);
+        Step input = step;
+        input.formula.clear();
+        return next_.record(input);
+    }
+
+    void on_alias(const Alias& alias) override
+    {
+        aliases_.emplace(alias.path, alias.target);
+        if (next_.find(alias.target))
+            next_.record(alias);
+    }
+
+    const std::vector<std::string>& patterns_;
+    Listener& next_;
+    std::set<std::string> used_;
+    std::map<std::string, std::string> aliases_;
+};
 
 // ----------------------------------------------------------------------------------------------------------------- run
 
@@ -103,14 +188,25 @@ int run(const Module& module, const Request& request)
     if (!request.weights.empty() && !module.describe_folder && !request.is_without_config)
         expect_no_config(request.weights);
     const files::NamedArrays arrays = files::read_npz(request.input);
-    const files::NamedArrays weights = read_weights(module, request);
+    files::NamedArrays weights = read_weights(module, request);
 
-    Recorder recorder;
+    formula::OverflowWatch overflows;
     show::ConsoleListener console(show::standard_output(request.console), show::style_of(request.console));
+    std::optional<files::TraceWriter> file;
+    std::optional<ChosenSteps> chosen;
+    if (!request.trace.empty())
+        file.emplace(request.trace);
+    if (file && !request.only.empty())
+        chosen.emplace(request.only, *file);
     const mistakes::Interventions interventions(request.interventions);
-    const bool prints_steps = !request.parameters;
-    Listeners listeners(interventions.before(prints_steps ? std::vector<Listener*>{&recorder, &console}
-                                                          : std::vector<Listener*>{&recorder}));
+    std::vector<Listener*> kept{&overflows};
+    if (chosen)
+        kept.push_back(&*chosen);
+    else if (file)
+        kept.push_back(&*file);
+    if (!request.parameters)
+        kept.push_back(&console);
+    Listeners listeners(interventions.before(kept));
     const Trace trace(listeners);
     std::vector<files::Parameter> learned;
     try {
@@ -126,13 +222,14 @@ int run(const Module& module, const Request& request)
         throw Error(request.input.string() + ": " + error.what());
     }
     interventions.expect_effect();
-    if (const auto overflow = formula::find_overflow(recorder.recording());
-        overflow && request.interventions.pitfall.empty())
+    if (chosen)
+        chosen->expect_all_used();
+    if (const auto overflow = overflows.found(); overflow && request.interventions.pitfall.empty())
         print_error("attn run", Error("warning: " + request.input.string() + ": " + formula::to_text(*overflow)));
     if (request.parameters)
         print_parameters(learned);
-    if (!request.trace.empty())
-        files::write_trace(request.trace, recorder.recording());
+    if (file)
+        file->finish();
     return 0;
 }
 
@@ -182,6 +279,10 @@ FlagGroup file_flags(const Module& module, Request& request)
                                "print a table of the weights in place of the steps", false, "--weights"});
     }
     files.flags.push_back({"--trace", "FILE.npz", request.trace, "write every step to this file"});
+    files.flags.push_back({"--only", "STEPS", request.only,
+                           "write these steps alone: layers.*.output, where a * stands for any text; one that follows "
+                           "from a step that is left out becomes an input",
+                           false, "--trace"});
     return files;
 }
 

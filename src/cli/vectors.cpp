@@ -62,7 +62,8 @@ Recording run_module(const std::string& name, const vectors::Json& parameters, c
         found->value.take(text);
     }
     module->check(!weights.empty());
-    const files::NamedArrays input_arrays = named(inputs), weight_arrays = named(weights);
+    const files::NamedArrays input_arrays = named(inputs);
+    files::NamedArrays weight_arrays = named(weights);
     Recorder recorder;
     const Trace trace(recorder);
     std::vector<files::Parameter> learned;

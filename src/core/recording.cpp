@@ -50,14 +50,16 @@ std::optional<std::string_view> Listener::find(std::string_view path) const
 
 std::optional<Array> Listeners::on_step(const Step& step)
 {
-    Step current = step;
-    bool is_replaced = false;
+    Step replaced; // a copy of the step, where a listener has replaced its value
+    const Step* current = &step;
     for (Listener* listener : listeners_)
-        if (std::optional<Array> replacement = listener->record(current)) {
-            current.value = *std::move(replacement);
-            is_replaced = true;
+        if (std::optional<Array> replacement = listener->record(*current)) {
+            if (current == &step)
+                replaced = {step.path, step.formula, step.axes, step.module, step.options, {}};
+            replaced.value = *std::move(replacement);
+            current = &replaced;
         }
-    return is_replaced ? std::optional(std::move(current.value)) : std::nullopt;
+    return current == &step ? std::nullopt : std::optional(std::move(replaced.value));
 }
 
 void Listeners::on_alias(const Alias& alias)

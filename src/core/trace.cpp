@@ -172,27 +172,37 @@ Term<T> Trace::recorded_input(std::string_view step, Term<T> term) const
         std::string formula = say(term.wording());
         return recorded(step, std::move(formula), std::move(term));
     }
-    T value = recorded(step, "", *term);
-    return value == *term ? Term<T>(term, Wording::of_step(*listener_, whole))
-                          : Term<T>(std::move(value), Wording::of_step(*listener_, whole));
+    const T& value = recorded_input(step, *term); // the term's own, or what the listener keeps
+    return {&value == &*term ? std::move(term) : Term<T>(value), Wording::of_step(*listener_, whole)};
 }
 
+namespace {
+
+constexpr std::size_t copies = 3; // of a value, until the listeners have recorded it
+
 template <Traceable T>
-T Trace::recorded(std::string_view step, std::string formula, T value) const
+std::optional<T> replaced(const std::optional<Array>& replacement, const T& value, std::string_view step)
 {
-    constexpr std::size_t copies = 3; // until the listeners have recorded it
-    expect_memory("the record of " + std::string(step), shape_of(value), copies * sizeof(double));
-    const std::optional<Array> replacement = listener_->record(describe(step, std::move(formula), to_array(value)));
     if (!replacement)
-        return value;
-    if (is_observing_)
-        throw std::logic_error("trace: " + path() + parse_step_label(step).name + " was replaced, but " +
-                               (module_ ? module_->name : "its function") +
-                               " only shows its steps: replace those of the reference");
+        return std::nullopt;
     if (replacement->shape != shape_of(value))
         throw std::logic_error("trace: " + std::string(step) + " has the shape " + to_string(shape_of(value)) +
                                " and was replaced by one of " + to_string(replacement->shape));
     return from_array<T>(*replacement);
+}
+
+} // namespace
+
+template <Traceable T>
+T Trace::recorded(std::string_view step, std::string formula, T value) const
+{
+    expect_memory("the record of " + std::string(step), shape_of(value), copies * sizeof(double));
+    const auto replacement = listener_->record(describe(step, std::move(formula), to_array(value)));
+    if (replacement && is_observing_)
+        throw std::logic_error("trace: " + path() + parse_step_label(step).name + " was replaced, but " +
+                               (module_ ? module_->name : "its function") +
+                               " only shows its steps: replace those of the reference");
+    return replaced(replacement, value, step).value_or(std::move(value));
 }
 
 template <Traceable T>
@@ -200,8 +210,13 @@ const T& Trace::recorded_input(std::string_view step, const T& value) const
 {
     if (listener_->find(path() + parse_step_label(step).name))
         return value;
-    T recorded_value = recorded(step, "", value);
-    return recorded_value == value ? value : listener_->keep(std::move(recorded_value));
+    if (is_observing_) { // where a replacement is an error
+        (void)recorded(step, "", value);
+        return value;
+    }
+    expect_memory("the record of " + std::string(step), shape_of(value), copies * sizeof(double));
+    std::optional<T> other = replaced(listener_->record(describe(step, "", to_array(value))), value, step);
+    return other ? listener_->keep(*std::move(other)) : value;
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \

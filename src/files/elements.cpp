@@ -125,9 +125,12 @@ template <class Bits>
 EncodedElements encode_each(std::string_view format, const std::vector<double>& values, Bits (*encode)(double))
 {
     EncodedElements elements{format_of_numpy(format), {}};
-    elements.bytes.reserve(values.size() * sizeof(Bits));
-    for (const double value : values)
-        append_little_endian(elements.bytes, encode(value));
+    elements.bytes.resize(values.size() * sizeof(Bits));
+    char* to = elements.bytes.data();
+    for (const double value : values) {
+        store_little_endian(to, encode(value));
+        to += sizeof(Bits);
+    }
     return elements;
 }
 
@@ -148,7 +151,7 @@ std::size_t checked_count(const Shape& shape)
     return element_count(shape);
 }
 
-std::vector<double> read_elements(const ByteSource& source, const ElementFormat& format, std::size_t count)
+std::vector<double> read_elements(const ByteSource& source, const ElementFormat& format, std::size_t count, Count trust)
 {
     constexpr double operations_each = 16;
     std::vector<double> values;
@@ -162,7 +165,8 @@ std::vector<double> read_elements(const ByteSource& source, const ElementFormat&
                         " bytes of elements, expected " + std::to_string(count * format.bytes));
         spend(operations_each * static_cast<double>(wanted / format.bytes));
         if (const std::size_t needed = before + wanted / format.bytes; values.capacity() < needed) {
-            const std::size_t room = std::min(count, std::max(trusted_elements, 2 * needed));
+            const std::size_t room =
+                trust == Count::known ? count : std::min(count, std::max(trusted_elements, 2 * needed));
             expect_memory("its array", {room});
             values.reserve(room);
         }

@@ -34,9 +34,13 @@ std::span<const ElementFormat> element_formats();
 /// @throws Error  where they can't, or could not but for a size of zero; where there are more axes than most_axes
 std::size_t checked_count(const Shape& shape);
 
-/// Decodes as the bytes arrive: what a header promises is not allocated beforehand.
+/// What a header promises: nothing is allocated for it before the bytes arrive; or what the file is known to hold.
+enum class Count { promised, known };
+
+/// Decodes as the bytes arrive.
 /// @throws Error  where the source ends before, or an element is not what the format says
-std::vector<double> read_elements(const ByteSource& source, const ElementFormat& format, std::size_t count);
+std::vector<double> read_elements(const ByteSource& source, const ElementFormat& format, std::size_t count,
+                                  Count trust = Count::promised);
 
 /// The bytes of an array's elements, and how they are stored.
 struct EncodedElements {
@@ -65,13 +69,20 @@ Bits little_endian(const char* bytes)
 }
 
 template <class Bits>
-void append_little_endian(std::string& bytes, Bits bits)
+void store_little_endian(char* bytes, Bits bits)
 {
     if constexpr (std::endian::native == std::endian::little)
-        bytes.append(reinterpret_cast<const char*>(&bits), sizeof bits);
+        std::memcpy(bytes, &bits, sizeof bits);
     else
         for (std::size_t byte = 0; byte < sizeof(Bits); ++byte)
-            bytes += static_cast<char>(static_cast<unsigned char>(bits >> (8 * byte)));
+            bytes[byte] = static_cast<char>(static_cast<unsigned char>(bits >> (8 * byte)));
+}
+
+template <class Bits>
+void append_little_endian(std::string& bytes, Bits bits)
+{
+    bytes.resize(bytes.size() + sizeof bits);
+    store_little_endian(bytes.data() + bytes.size() - sizeof bits, bits);
 }
 
 } // namespace attn::files

@@ -1,5 +1,7 @@
 #include "attn/files/file.hpp"
 
+#include "file_writer.hpp"
+
 #include "attn/files/deferred_signals.hpp"
 
 #include <algorithm>
@@ -22,6 +24,8 @@ FileError cannot_write(const fs::path& path, const std::string& why)
 {
     return FileError(path, "cannot be written: " + why);
 }
+
+} // namespace
 
 /// An open file that is closed in the end; none where its number is below 0.
 class Descriptor {
@@ -49,6 +53,8 @@ private:
     int number_;
 };
 
+namespace {
+
 /// Writes all bytes; stops where the program is to end.
 /// @return the error, or 0
 int write_all(const Descriptor& file, std::string_view bytes)
@@ -75,7 +81,7 @@ Descriptor open_nameless(const fs::path& folder)
 {
 #ifdef O_TMPFILE
     if (::access("/proc/self/fd", X_OK) == 0)
-        return Descriptor(::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, new_file));
+        return Descriptor(::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, new_file));
 #endif
     return Descriptor(-1);
 }
@@ -97,7 +103,7 @@ public:
     /// @return a new file of that name, or -1 with errno
     int create()
     {
-        return take([](const char* path) { return ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, new_file); });
+        return take([](const char* path) { return ::open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, new_file); });
     }
 
     /// Names a file that has none.
@@ -153,54 +159,9 @@ fs::path behind_links(const fs::path& path)
     return target;
 }
 
-void write_into_device(const fs::path& path, std::string_view bytes)
-{
-    Descriptor device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (device.number() < 0)
-        throw cannot_write(path, reason(errno));
-    if (const int error = write_all(device, bytes))
-        throw cannot_write(path, reason(error));
-    if (const int error = device.close())
-        throw cannot_write(path, reason(error));
-}
-
 bool is_about_folder(int error)
 {
     return error == ENOENT || error == ENOTDIR || error == EACCES || error == EPERM || error == EROFS;
-}
-
-void replace_file(const fs::path& path, const fs::path& target, std::string_view bytes)
-{
-    struct stat old = {};
-    const bool exists = ::stat(target.c_str(), &old) == 0;
-    if (exists && ::access(target.c_str(), W_OK) != 0)
-        throw cannot_write(path, reason(errno));
-
-    const auto fill = [&](const Descriptor& file) {
-        if (exists && ::fchmod(file.number(), old.st_mode & 07777) != 0)
-            throw cannot_write(path, reason(errno));
-        if (const int error = write_all(file, bytes))
-            throw cannot_write(path, reason(error));
-    };
-
-    const DeferredSignals deferred; // outlives the temporary name
-    const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
-    TemporaryName name(folder);
-    Descriptor file = open_nameless(folder);
-    if (file.number() >= 0)
-        fill(file);
-    if (file.number() < 0 || !name.give_to(file)) {
-        file = Descriptor(name.create());
-        if (const int error = errno; file.number() < 0)
-            throw cannot_write(path,
-                               reason(error) +
-                                   (is_about_folder(error) ? "; does its folder exist, and can you write there?" : ""));
-        fill(file);
-    }
-    if (const int error = file.close())
-        throw cannot_write(path, reason(error));
-    if (const int error = name.become(target))
-        throw cannot_write(path, reason(error));
 }
 
 } // namespace
@@ -234,7 +195,35 @@ std::ifstream open_file(const fs::path& path, std::string_view kind)
     return file;
 }
 
-void write_file(const fs::path& path, std::string_view bytes)
+// ------------------------------------------------------------------------------------------- a file that is being written
+
+struct FileWriter::File {
+    fs::path path, target; ///< target: what is replaced; empty for a device
+    fs::path folder;
+    Descriptor bytes = Descriptor(-1);
+    std::size_t size = 0;
+};
+
+namespace {
+
+/// A file in that folder that has no name, or has lost it: nothing is left of it whatever ends the program.
+Descriptor open_unseen(const fs::path& path, const fs::path& folder)
+{
+    Descriptor file = open_nameless(folder);
+    if (file.number() >= 0)
+        return file;
+    const DeferredSignals deferred; // outlives the temporary name
+    TemporaryName name(folder);
+    file = Descriptor(name.create());
+    if (const int error = errno; file.number() < 0)
+        throw cannot_write(
+            path, reason(error) + (is_about_folder(error) ? "; does its folder exist, and can you write there?" : ""));
+    return file;
+}
+
+} // namespace
+
+FileWriter::FileWriter(const fs::path& path) : file_(std::make_unique<File>())
 {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
@@ -242,9 +231,90 @@ void write_file(const fs::path& path, std::string_view bytes)
         throw cannot_write(path, "it is a folder; name a file in it");
     if (!path.has_filename())
         throw cannot_write(path, "it does not name a file");
-    if (fs::exists(status) && !fs::is_regular_file(status))
-        return write_into_device(path, bytes);
-    replace_file(path, behind_links(path), bytes);
+    file_->path = path;
+    if (fs::exists(status) && !fs::is_regular_file(status)) {
+        file_->folder = fs::temp_directory_path(error);
+    } else {
+        file_->target = behind_links(path);
+        file_->folder = file_->target.has_parent_path() ? file_->target.parent_path() : fs::path(".");
+    }
+    struct stat old = {};
+    const bool is_replaced = !file_->target.empty() && ::stat(file_->target.c_str(), &old) == 0;
+    if (is_replaced && ::access(file_->target.c_str(), W_OK) != 0)
+        throw cannot_write(path, reason(errno));
+    file_->bytes = open_unseen(path, file_->folder);
+    if (is_replaced && ::fchmod(file_->bytes.number(), old.st_mode & 07777) != 0)
+        throw cannot_write(path, reason(errno));
+}
+
+FileWriter::~FileWriter() = default;
+
+void FileWriter::write(std::string_view bytes)
+{
+    const DeferredSignals deferred;
+    if (const int error = write_all(file_->bytes, bytes))
+        throw cannot_write(file_->path, reason(error));
+    file_->size += bytes.size();
+}
+
+std::string FileWriter::written(std::size_t begin, std::size_t count) const
+{
+    std::string bytes(count, '\0');
+    for (std::size_t done = 0; done < count;) {
+        errno = 0;
+        const ssize_t found =
+            ::pread(file_->bytes.number(), bytes.data() + done, count - done, static_cast<off_t>(begin + done));
+        if (found <= 0 && errno != EINTR)
+            throw cannot_write(file_->path, "what was written can't be read again");
+        done += found > 0 ? static_cast<std::size_t>(found) : 0;
+    }
+    return bytes;
+}
+
+/// Into a file that is seen, where the unseen one can't be given a name.
+void FileWriter::copy_into(int number) const
+{
+    constexpr std::size_t at_once = std::size_t{1} << 20;
+    const Descriptor seen(::dup(number));
+    for (std::size_t begin = 0; begin < file_->size; begin += at_once)
+        if (const int error = write_all(seen, written(begin, std::min(at_once, file_->size - begin))))
+            throw cannot_write(file_->path, reason(error));
+}
+
+void FileWriter::commit()
+{
+    const DeferredSignals deferred; // outlives the temporary name
+    const auto expect_closed = [&](Descriptor& file) {
+        if (const int error = file.close())
+            throw cannot_write(file_->path, reason(error));
+    };
+    if (file_->target.empty()) {
+        Descriptor device(::open(file_->path.c_str(), O_WRONLY | O_CLOEXEC));
+        if (device.number() < 0)
+            throw cannot_write(file_->path, reason(errno));
+        copy_into(device.number());
+        return expect_closed(device);
+    }
+    TemporaryName name(file_->folder);
+    if (!name.give_to(file_->bytes)) {
+        Descriptor named(name.create());
+        struct stat mode = {};
+        if (named.number() < 0 || ::fstat(file_->bytes.number(), &mode) != 0 ||
+            ::fchmod(named.number(), mode.st_mode & 07777) != 0)
+            throw cannot_write(file_->path, reason(errno));
+        copy_into(named.number());
+        expect_closed(named);
+    }
+    expect_closed(file_->bytes);
+    if (const int error = name.become(file_->target))
+        throw cannot_write(file_->path, reason(error));
+}
+
+void write_file(const fs::path& path, std::string_view bytes)
+{
+    FileWriter file(path);
+    file.write(bytes);
+    file.commit();
 }
 
 } // namespace attn::files

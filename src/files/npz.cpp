@@ -3,7 +3,7 @@
 #include "attn/core/step_name.hpp"
 #include "attn/files/file.hpp"
 #include "attn/files/npy.hpp"
-#include "zip.hpp"
+#include "npz_writer.hpp"
 
 #include <algorithm>
 #include <set>
@@ -19,20 +19,17 @@ constexpr std::string_view array_suffix = ".npy";
 /// How a message begins that is about a member.
 std::string role_of(const std::string& member) { return "member " + member + ' '; }
 
+std::string two_called(const std::string& name)
+{
+    return "two members are called " + name + "; each needs a name of its own";
+}
+
 void expect_distinct(const fs::path& path, const std::vector<std::string>& names)
 {
     std::set<std::string_view> seen;
     for (const std::string& name : names)
         if (!seen.insert(name).second)
-            throw FileError(path, "two members are called " + name + "; each needs a name of its own");
-}
-
-void expect_plain(const fs::path& path, const std::vector<std::string>& names)
-{
-    for (const std::string& name : names)
-        if (!is_step_path(name))
-            throw FileError(path, "cannot be written: \"" + name +
-                                      "\" is no plain name of letters, digits and _ with single dots between them");
+            throw FileError(path, two_called(name));
 }
 
 /// The text to its end; memory grows as it comes.
@@ -51,19 +48,41 @@ std::string read_to_end(const ByteSource& source, std::size_t most_bytes)
     }
 }
 
-std::vector<ZipMember> encode(const fs::path& path, const Npz& content)
+} // namespace
+
+NpzWriter::NpzWriter(fs::path path)
+    : path_(std::move(path)), file_(path_), archive_([this](std::string_view bytes) { file_.write(bytes); })
 {
-    std::vector<ZipMember> members;
-    for (const auto& [name, text] : content.texts)
-        members.push_back({name, text});
-    for (const auto& [name, array] : content.arrays) {
-        ZipMember& member = members.emplace_back(ZipMember{name + std::string(array_suffix), {}});
-        member.bytes = about_file(path, role_of(member.name), [&values = array] { return encode_npy(values); });
-    }
-    return members;
 }
 
-} // namespace
+void NpzWriter::add(const std::string& member, std::string_view bytes)
+{
+    if (!is_step_path(member))
+        throw FileError(path_, "cannot be written: \"" + member +
+                                   "\" is no plain name of letters, digits and _ with single dots between them");
+    if (members_.contains(member))
+        throw FileError(path_, two_called(member));
+    const auto place = about_file(path_, "cannot be written: ", [&] { return archive_.add(member, bytes); });
+    members_.emplace(member, place);
+}
+
+void NpzWriter::array(const std::string& name, const Array& array)
+{
+    const std::string member = name + std::string(array_suffix);
+    add(member, about_file(path_, role_of(member), [&] { return encode_npy(array); }));
+}
+
+void NpzWriter::same_array(const std::string& name, const std::string& other)
+{
+    const auto& [begin, size] = members_.at(other + std::string(array_suffix));
+    add(name + std::string(array_suffix), file_.written(begin, size));
+}
+
+void NpzWriter::finish(const std::string& comment, std::size_t leading)
+{
+    about_file(path_, "cannot be written: ", [&] { archive_.finish(comment, leading); });
+    file_.commit();
+}
 
 NpzReader::NpzReader(fs::path path) : path_(std::move(path)), archive_(std::make_shared<ZipReader>(path_))
 {
@@ -125,13 +144,12 @@ void write_npz(const fs::path& path, const Npz& content)
 {
     if (content.texts.empty() && content.arrays.empty())
         throw FileError(path, "cannot be written: there is nothing to store");
-    const std::vector<ZipMember> members = encode(path, content);
-    std::vector<std::string> names(members.size());
-    std::ranges::transform(members, names.begin(), &ZipMember::name);
-    expect_plain(path, names);
-    expect_distinct(path, names);
-
-    write_file(path, about_file(path, "cannot be written: ", [&] { return zip_archive(members, content.comment); }));
+    NpzWriter file(path);
+    for (const auto& [name, text] : content.texts)
+        file.text(name, text);
+    for (const auto& [name, array] : content.arrays)
+        file.array(name, array);
+    file.finish(content.comment);
 }
 
 } // namespace attn::files

@@ -140,7 +140,7 @@ NamedArrays read_arrays(Reader& file, const NpzLimits& limits, const NameFilter&
     for (const auto* entry : layout)
         arrays[entry->first] = about_tensor(entry->first, [&, &tensor = entry->second] {
             file.seek(data + tensor.begin);
-            return Array{tensor.shape, read_elements(source, *tensor.format, element_count(tensor.shape)),
+            return Array{tensor.shape, read_elements(source, *tensor.format, element_count(tensor.shape), Count::known),
                          tensor.format->type};
         });
     return arrays;

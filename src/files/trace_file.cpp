@@ -2,6 +2,7 @@
 
 #include "attn/files/file.hpp"
 #include "attn/files/json_file.hpp"
+#include "npz_writer.hpp"
 
 #include <map>
 #include <optional>
@@ -72,6 +73,8 @@ std::string line_of(const Step& step)
     }
 }
 
+} // namespace
+
 /// The paths of a file's steps and aliases: each once, and each alias of a step.
 class Paths {
 public:
@@ -105,28 +108,7 @@ private:
     std::set<std::string> paths_, steps_;
 };
 
-std::string steps_text(const fs::path& file, const Recording& recording)
-{
-    Paths paths(file);
-    std::string text =
-        "{\"format\": \"" + format_name + format_version + "\",\n\"made_by\": \"attn " ATTN_VERSION "\",\n\"steps\": [";
-    std::string_view separator = "\n";
-    for (const Step& step : recording.steps) {
-        paths.add_step(step.path);
-        text += separator;
-        text += about_file(file, step_called(step.path), [&] { return line_of(step); });
-        separator = ",\n";
-    }
-    text += "\n],\n\"aliases\": [";
-    separator = "\n";
-    for (const Alias& alias : recording.aliases) {
-        paths.add_alias(alias);
-        text += separator;
-        text += Json{{"path", alias.path}, {"target", alias.target}}.dump();
-        separator = ",\n";
-    }
-    return text + "\n]}\n";
-}
+namespace {
 
 // ------------------------------------------------------------------------------------------------ reading
 
@@ -283,15 +265,62 @@ Lists lists_in(const NpzReader& file)
 
 } // namespace
 
+struct TraceWriter::File {
+    explicit File(const fs::path& path) : npz(path), paths(npz.path()) {}
+
+    void add(const Step& step)
+    {
+        paths.add_step(step.path);
+        const std::string line = about_file(npz.path(), step_called(step.path), [&] { return line_of(step); });
+        steps += (steps.empty() ? "\n" : ",\n") + line;
+        npz.array(step.path, step.value);
+    }
+
+    void add(const Alias& alias)
+    {
+        paths.add_alias(alias);
+        aliases += (aliases.empty() ? "\n" : ",\n") + Json{{"path", alias.path}, {"target", alias.target}}.dump();
+        if (alias.path.find('.') == std::string::npos) // a result, which a reader without steps.json looks for
+            results.push_back(alias);
+    }
+
+    void finish()
+    {
+        for (const Alias& result : results)
+            npz.same_array(result.path, result.target);
+        npz.text(steps_member, "{\"format\": \"" + format_name + format_version +
+                                   "\",\n\"made_by\": \"attn " ATTN_VERSION "\",\n\"steps\": [" + steps +
+                                   "\n],\n\"aliases\": [" + aliases + "\n]}\n");
+        npz.finish(format_name + format_version, 1);
+    }
+
+    NpzWriter npz;
+    Paths paths;
+    std::string steps, aliases; ///< their lines in steps.json
+    std::vector<Alias> results;
+};
+
+TraceWriter::TraceWriter(const fs::path& path) : file_(std::make_unique<File>(path)) {}
+TraceWriter::~TraceWriter() = default;
+
+void TraceWriter::finish() { file_->finish(); }
+
+std::optional<Array> TraceWriter::on_step(const Step& step)
+{
+    file_->add(step);
+    return std::nullopt;
+}
+
+void TraceWriter::on_alias(const Alias& alias) { file_->add(alias); }
+
 void write_trace(const fs::path& path, const Recording& recording)
 {
-    Npz content{{{steps_member, steps_text(path, recording)}}, {}, format_name + format_version};
+    TraceWriter::File file(path);
     for (const Step& step : recording.steps)
-        content.arrays.emplace_back(step.path, step.value);
+        file.add(step);
     for (const Alias& alias : recording.aliases)
-        if (alias.path.find('.') == std::string::npos) // a result, which a reader without steps.json looks for
-            content.arrays.emplace_back(alias.path, recording.at(alias.target).value);
-    write_npz(path, content);
+        file.add(alias);
+    file.finish();
 }
 
 TraceReader::TraceReader(fs::path file) : file_(std::move(file))

@@ -1,6 +1,7 @@
 #include "zip.hpp"
 
 #include "attn/files/file.hpp"
+#include "elements.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <span>
 
 #include <zip.h>
+#include <zlib.h>
 
 namespace attn::files {
 namespace {
@@ -27,62 +29,6 @@ std::string text_of(zip_error_t* error)
     std::string text = zip_error_strerror(error);
     zip_error_fini(error);
     return text;
-}
-
-[[noreturn]] void throw_error_of(zip_t* archive)
-{
-    throw Error(std::string("the zip archive cannot be made: ") + zip_strerror(archive));
-}
-
-using Source = std::unique_ptr<zip_source_t, void (*)(zip_source_t*)>;
-
-Source source_over(const void* bytes, std::size_t size)
-{
-    zip_error_t error;
-    zip_error_init(&error);
-    Source source(zip_source_buffer_create(bytes, size, 0, &error), zip_source_free);
-    if (!source)
-        throw Error("the zip archive cannot be made: " + text_of(&error));
-    zip_error_fini(&error);
-    return source;
-}
-
-/// libzip borrows the member's bytes until the archive is closed.
-void add(zip_t* archive, const ZipMember& member)
-{
-    // libzip 1.7 would write the length modulo 65536.
-    if (member.name.size() > longest_text)
-        throw Error("the zip archive cannot be made: a name has " + std::to_string(member.name.size()) + " bytes");
-    Source source = source_over(member.bytes.data(), member.bytes.size());
-    const zip_int64_t added = zip_file_add(archive, member.name.c_str(), source.get(), ZIP_FL_ENC_GUESS);
-    if (added < 0)
-        throw_error_of(archive);
-    source.release();
-
-    const auto index = static_cast<zip_uint64_t>(added);
-    // The DOS time, not zip_file_set_mtime: that one goes through the local time zone.
-    if (zip_set_file_compression(archive, index, ZIP_CM_STORE, 0) < 0 ||
-        zip_file_set_dostime(archive, index, no_time, no_date, 0) < 0 ||
-        zip_file_set_external_attributes(archive, index, 0, ZIP_OPSYS_UNIX, ordinary_file) < 0)
-        throw_error_of(archive);
-}
-
-std::string content_of(zip_source_t* source)
-{
-    const auto failed = [&] { return Error("the zip archive cannot be made: " + text_of(zip_source_error(source))); };
-    zip_stat_t status;
-    if (zip_source_stat(source, &status) < 0 || zip_source_open(source) < 0)
-        throw failed();
-    std::string bytes(status.size, '\0');
-    std::size_t done = 0;
-    while (done < bytes.size()) {
-        const zip_int64_t found = zip_source_read(source, bytes.data() + done, bytes.size() - done);
-        if (found <= 0)
-            throw failed();
-        done += static_cast<std::size_t>(found);
-    }
-    zip_source_close(source);
-    return bytes;
 }
 
 /// Fills the buffer as far as the member reaches.
@@ -127,27 +73,91 @@ void expect_no_bomb(const fs::path& path, std::uint64_t unpacked)
 
 } // namespace
 
-std::string zip_archive(const std::vector<ZipMember>& members, const std::string& comment)
+namespace {
+
+constexpr std::uint32_t in_long = 0xFFFFFFFF; ///< a number of 32 bits that stands in 64 elsewhere
+constexpr std::uint16_t of_unix = 3 << 8 | 63;
+
+bool is_long(std::size_t number) { return number >= in_long; }
+std::uint32_t shortened(std::size_t number)
+{
+    return static_cast<std::uint32_t>(std::min<std::size_t>(number, in_long));
+}
+
+/// One number after the other, each in as many bytes as its type has.
+template <class... Numbers>
+std::string record(Numbers... numbers)
+{
+    std::string bytes;
+    (append_little_endian(bytes, numbers), ...);
+    return bytes;
+}
+
+/// The numbers of a member that need more than 32 bits, in the order that the format has for them.
+std::string long_numbers(std::initializer_list<std::size_t> numbers)
+{
+    std::string bytes;
+    for (const std::size_t number : numbers)
+        if (is_long(number))
+            append_little_endian(bytes, std::uint64_t{number});
+    return bytes.empty() ? bytes : record(std::uint16_t{1}, static_cast<std::uint16_t>(bytes.size())) + bytes;
+}
+
+} // namespace
+
+/// What the header of a member and its entry in the directory have in common.
+std::string ZipWriter::common_part(const Member& member, const std::string& more)
+{
+    const std::uint16_t version = more.empty() ? 10 : 45, flags = 0, stored = 0;
+    return record(version, flags, stored, no_time, no_date, member.checksum, shortened(member.size),
+                  shortened(member.size), static_cast<std::uint16_t>(member.name.size()),
+                  static_cast<std::uint16_t>(more.size()));
+}
+
+void ZipWriter::put(std::string_view bytes)
+{
+    write_(bytes);
+    size_ += bytes.size();
+}
+
+ZipWriter::Place ZipWriter::add(std::string_view name, std::string_view bytes)
+{
+    if (name.size() > longest_text)
+        throw Error("the zip archive cannot be made: a name has " + std::to_string(name.size()) + " bytes");
+    const auto* data = reinterpret_cast<const Bytef*>(bytes.data());
+    const Member& member = members_.emplace_back(
+        Member{std::string(name), size_, bytes.size(), static_cast<std::uint32_t>(crc32_z(0, data, bytes.size()))});
+    const std::string more = long_numbers({member.size, member.size});
+    put("PK\3\4" + common_part(member, more) + member.name + more);
+    put(bytes);
+    return {size_ - bytes.size(), bytes.size()};
+}
+
+void ZipWriter::finish(std::string_view comment, std::size_t leading)
 {
     if (comment.size() > longest_text)
         throw Error("the zip archive cannot be made: its note has " + std::to_string(comment.size()) + " bytes");
-    const Source target = source_over(nullptr, 0);
-    zip_error_t error;
-    zip_error_init(&error);
-    std::unique_ptr<zip_t, void (*)(zip_t*)> archive(zip_open_from_source(target.get(), ZIP_TRUNCATE, &error),
-                                                     zip_discard);
-    if (!archive)
-        throw Error("the zip archive cannot be made: " + text_of(&error));
-    zip_error_fini(&error);
-    zip_source_keep(target.get()); // the archive owns it too, until it is closed
-
-    for (const ZipMember& member : members)
-        add(archive.get(), member);
-    if (zip_set_archive_comment(archive.get(), comment.data(), static_cast<zip_uint16_t>(comment.size())) < 0 ||
-        zip_close(archive.get()) < 0)
-        throw_error_of(archive.get());
-    archive.release();
-    return content_of(target.get());
+    std::ranges::rotate(members_, members_.end() - static_cast<std::ptrdiff_t>(leading));
+    const std::size_t begin = size_, count = members_.size();
+    for (const Member& member : members_) {
+        const std::string more = long_numbers({member.size, member.size, member.header});
+        const std::uint16_t no_note = 0, disk = 0, kind = 0;
+        put("PK\1\2" + record(of_unix) + common_part(member, more) +
+            record(no_note, disk, kind, ordinary_file, shortened(member.header)) + member.name + more);
+    }
+    const std::size_t end = size_;
+    const bool is_many = count >= 0xFFFF;
+    const std::uint32_t first_disk = 0, one_disk = 1;
+    if (is_many || is_long(begin) || is_long(end - begin))
+        put("PK\6\6" +
+            record(std::uint64_t{44}, of_unix, std::uint16_t{45}, first_disk, first_disk, std::uint64_t{count},
+                   std::uint64_t{count}, std::uint64_t{end - begin}, std::uint64_t{begin}) +
+            "PK\6\7" + record(first_disk, std::uint64_t{end}, one_disk));
+    const std::uint16_t disk = 0, members = is_many ? 0xFFFF : static_cast<std::uint16_t>(count);
+    put("PK\5\6" +
+        record(disk, disk, members, members, shortened(end - begin), shortened(begin),
+               static_cast<std::uint16_t>(comment.size())) +
+        std::string(comment));
 }
 
 ZipReader::ZipReader(const fs::path& path)

@@ -3,27 +3,54 @@
 #include "attn/files/npy.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 struct zip; // libzip's
 
 namespace attn::files {
 
-/// A member of a zip archive: its file name and content.
-struct ZipMember {
-    std::string name;
-    std::string bytes;
-};
-
-/// The bytes of an archive of these members, in their order, stored as they are.
+/// Writes a zip archive of members that are stored as they are, each as it comes.
 ///
 /// The same members always give the same bytes: they do not depend on the clock, time zone, user or compressor.
-///
-/// @throws Error  where libzip refuses, as for too long a name
-std::string zip_archive(const std::vector<ZipMember>& members, const std::string& comment);
+class ZipWriter {
+public:
+    /// @param write  takes the bytes of the archive, in order
+    explicit ZipWriter(std::function<void(std::string_view)> write) : write_(std::move(write)) {}
+
+    /// Where a member's bytes are in the archive.
+    struct Place {
+        std::size_t begin, size;
+    };
+
+    /// @throws Error  where the name is too long
+    Place add(std::string_view name, std::string_view bytes);
+
+    /// Writes the directory.
+    /// @param leading  so many of the members that came last stand first in it
+    /// @throws Error  where the note is too long
+    void finish(std::string_view comment, std::size_t leading = 0);
+
+private:
+    struct Member {
+        std::string name;
+        std::size_t header, size;
+        std::uint32_t checksum;
+    };
+
+    static std::string common_part(const Member& member, const std::string& more);
+    void put(std::string_view bytes);
+
+    std::function<void(std::string_view)> write_;
+    std::vector<Member> members_;
+    std::size_t size_ = 0;
+};
 
 class ZipReader {
 public:

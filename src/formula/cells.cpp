@@ -2,6 +2,9 @@
 
 #include "attn/core/error.hpp"
 
+#include <algorithm>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace attn::formula {
@@ -13,6 +16,13 @@ Cells make_cells(const Shape& shape)
     spend(operations_each * static_cast<double>(count));
     TakenMemory memory(static_cast<double>(count) * sizeof(Rounded));
     return {shape, std::vector<Rounded>(count), std::move(memory)};
+}
+
+Cells exact_cells(const Array& array)
+{
+    Cells cells = make_cells(array.shape);
+    std::ranges::transform(array.values, cells.cells.begin(), [](double value) { return Rounded{value, 0}; });
+    return cells;
 }
 
 Shape strides_of(const Shape& shape)
@@ -57,6 +67,30 @@ CellView broadcast_view(const Shape& shape, const Shape& to)
     for (std::size_t axis = 0; axis < shape.size(); ++axis)
         view.strides[shift + axis] = shape[axis] == 1 ? 0 : own[axis];
     return view;
+}
+
+void in_parts(std::size_t count, double operations, const std::function<void(std::size_t begin, std::size_t end)>& work)
+{
+#ifndef __EMSCRIPTEN__
+    constexpr double worth_a_thread = 1 << 21; // milliseconds
+    const std::size_t processors = operations < 2 * worth_a_thread ? 1 : std::thread::hardware_concurrency();
+    const std::size_t parts = std::min(count, std::max<std::size_t>(processors, 1));
+    std::vector<std::thread> others;
+    std::size_t begin = 0;
+    try {
+        for (std::size_t part = 1; part < parts; ++part) {
+            const std::size_t end = count * part / parts;
+            others.emplace_back(work, begin, end);
+            begin = end;
+        }
+    } catch (const std::system_error&) { // no more threads: the rest is done here
+    }
+    work(begin, count);
+    for (std::thread& other : others)
+        other.join();
+#else
+    work(0, count);
+#endif
 }
 
 std::optional<std::size_t> source(const Loop& loop, std::size_t operand, std::size_t offset)

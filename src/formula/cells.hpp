@@ -6,6 +6,7 @@
 #include "rounded.hpp"
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct Cells {
 /// Zeros of a shape.
 /// @throws BudgetError where that is more than is left of the budget
 Cells make_cells(const Shape& shape);
+
+/// The numbers of a step, which have no error.
+/// @throws BudgetError as make_cells
+Cells exact_cells(const Array& array);
 
 /// How far apart neighbours along each axis are in row-major order.
 Shape strides_of(const Shape& shape);
@@ -84,6 +89,30 @@ void for_each(const Loop& loop, const Visit& visit)
             index[axis] = 0;
         }
     }
+}
+
+/// Calls work(begin, end) for parts of 0 to count, at once where that is much work and there are processors for it.
+/// @param operations  about how many there are in all
+/// @param work        throws nothing, and spends no budget
+void in_parts(std::size_t count, double operations,
+              const std::function<void(std::size_t begin, std::size_t end)>& work);
+
+/// As for_each, which can visit several indices at once.
+/// @param operations_each  about how many a visit makes
+template <std::size_t operands, class Visit>
+void for_each_in_parts(const Loop& loop, std::size_t operations_each, const Visit& visit)
+{
+    if (loop.shape.empty())
+        return for_each<operands>(loop, visit);
+    const double operations = static_cast<double>(element_count(loop.shape) * operations_each);
+    in_parts(loop.shape.front(), operations, [&](std::size_t begin, std::size_t end) {
+        Loop part = loop;
+        part.shape.front() = end - begin;
+        part.to.first += begin * part.to.strides.front();
+        for (CellView& from : part.from)
+            from.first += begin * from.strides.front();
+        for_each<operands>(part, visit);
+    });
 }
 
 } // namespace attn::formula

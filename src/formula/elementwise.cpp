@@ -197,7 +197,8 @@ Cells each_two(const Shaped& call, const std::vector<Cells>& operands, const Rou
     Cells result = make_cells(call.shape);
     const std::vector<Rounded>&left = operands[0].cells, &right = operands[1].cells;
     const OfTwo of_two(call, rounding);
-    for_each<2>(call.loops[0], [&](const auto& at) { result.cells[at[0]] = of_two(left[at[1]], right[at[2]]); });
+    for_each_in_parts<2>(call.loops[0], 1,
+                         [&](const auto& at) { result.cells[at[0]] = of_two(left[at[1]], right[at[2]]); });
     return result;
 }
 

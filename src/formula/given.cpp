@@ -50,12 +50,7 @@ void shape_name(Shaped& call, const Shaper& shaper)
     call.type = call.array->type;
 }
 
-Cells recorded(const Shaped& call, const std::vector<Cells>&, const Rounding&)
-{
-    Cells cells = make_cells(call.shape);
-    std::ranges::transform(call.array->values, cells.cells.begin(), [](double value) { return Rounded{value, 0}; });
-    return cells;
-}
+Cells recorded(const Shaped& call, const std::vector<Cells>&, const Rounding&) { return exact_cells(*call.array); }
 
 const Scalar& recorded_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
 {

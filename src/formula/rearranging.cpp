@@ -484,10 +484,19 @@ std::size_t row_start(const Shaped& call, double id)
 Cells gathered(const Shaped& call, const std::vector<Cells>& operands, const Rounding&)
 {
     Cells result = make_cells(call.shape);
+    const Array* table = call.operands[0].array; // of which most rows are not needed
+    const Cells made = call.operands[1].array == nullptr ? Cells() : exact_cells(*call.operands[1].array);
     auto to = result.cells.begin();
-    for (const Rounded& id : operands[1].cells)
-        to = std::copy_n(operands[0].cells.begin() + static_cast<std::ptrdiff_t>(row_start(call, id.value)),
-                         row_length(call), to);
+    for (const Rounded& id : call.operands[1].array == nullptr ? operands[1].cells : made.cells) {
+        const auto first = static_cast<std::ptrdiff_t>(row_start(call, id.value));
+        to = table == nullptr
+                 ? std::copy_n(operands[0].cells.begin() + first, row_length(call), to)
+                 : std::transform(table->values.begin() + first,
+                                  table->values.begin() + first + static_cast<std::ptrdiff_t>(row_length(call)), to,
+                                  [](double value) {
+                                      return Rounded{value, 0};
+                                  });
+    }
     return result;
 }
 
@@ -508,6 +517,7 @@ Expression gathered_gradient(const Backward& at, std::size_t)
 const Function gathering{.kind = Kind::indexed,
                          .name = "gather",
                          .shape = shape_gathered,
+                         .reads_arrays = true,
                          .numbers = gathered,
                          .cell = gathered_cell,
                          .gradient = gathered_gradient};

@@ -158,6 +158,9 @@ private:
 /// A sum in any order: two sums of n numbers differ by at most about n u times the sum of their sizes.
 class LargestErrorOfSum {
 public:
+    LargestErrorOfSum() = default;
+    LargestErrorOfSum(double total, double sizes, double errors) : total_(total), sizes_(sizes), errors_(errors) {}
+
     void add(Rounded term)
     {
         total_ += term.value;

@@ -45,7 +45,10 @@ Cells numbers(std::string_view formula, const Shaped& shaped, const Rounding& ro
     std::vector<Cells> operands;
     operands.reserve(shaped.operands.size());
     for (const Shaped& operand : shaped.operands)
-        operands.push_back(numbers(formula, operand, rounding, note));
+        if (shaped.function->reads_arrays && operand.array != nullptr)
+            operands.push_back({operand.shape, {}});
+        else
+            operands.push_back(numbers(formula, operand, rounding, note));
     Cells cells =
         at_place(formula, *shaped.expression, [&] { return shaped.function->numbers(shaped, operands, rounding); });
     if (note)

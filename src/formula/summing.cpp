@@ -3,9 +3,12 @@
 #include "function.hpp"
 #include "terms.hpp"
 
+#include "attn/core/vectorised.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 namespace attn::formula {
@@ -107,7 +110,7 @@ Cells reduced(const Shaped& call, const std::vector<Cells>& operands, const Roun
     Cells result = make_cells(call.shape);
     constexpr double operations_each = 4;
     spend(operations_each * static_cast<double>(result.cells.size()) * static_cast<double>(call.length));
-    for_each<1>(call.loops[0], [&](const auto& at) {
+    for_each_in_parts<1>(call.loops[0], call.length, [&](const auto& at) {
         result.cells[at[0]] = Reduction::of(rounding, call.length, [&, first = at[1]](std::size_t i) {
             return operands[0].cells[first + i * call.steps[0]];
         });
@@ -221,10 +224,10 @@ Cells softmax_numbers(const Shaped& call, const std::vector<Cells>& operands, co
     Cells result = make_cells(call.shape);
     if (result.cells.empty()) // there can be any number of lines of nothing
         return result;
-    constexpr double operations_each = 24;
-    spend(operations_each * static_cast<double>(result.cells.size()));
+    constexpr std::size_t operations_each = 24;
+    spend(static_cast<double>(operations_each * result.cells.size()));
     const std::size_t step = call.steps[0];
-    for_each<1>(call.loops[0], [&](const auto& at) {
+    for_each_in_parts<1>(call.loops[0], operations_each * call.length, [&](const auto& at) {
         const Rounded* from = operands[0].cells.data() + at[1];
         Rounded* to = result.cells.data() + at[0];
         softmax(
@@ -362,7 +365,7 @@ void shape_product(Shaped& call, const Shaper&)
 
 /// Several neighbours at once, which share the numbers of a row while these are at hand.
 template <class Sum>
-Cells products(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
+Cells products(const Shaped& call, const Cells& left_cells, const Cells& right_cells, const Rounding& rounding)
 {
     Cells result = make_cells(call.shape);
     if (result.cells.empty()) // there can be any number of rows without columns
@@ -378,7 +381,7 @@ Cells products(const Shaped& call, const std::vector<Cells>& operands, const Rou
     }
     constexpr std::size_t most = 8;
     const Rounding inside = rounding.inside_sums();
-    const Rounded *left = operands[0].cells.data(), *right = operands[1].cells.data();
+    const Rounded *left = left_cells.cells.data(), *right = right_cells.cells.data();
     for_each<2>(lines, [&](const auto& at) {
         for (std::size_t first = 0; first < count; first += most) {
             const std::size_t neighbours = std::min(most, count - first);
@@ -400,35 +403,46 @@ Cells products(const Shaped& call, const std::vector<Cells>& operands, const Rou
     return result;
 }
 
-/// The sums of a tile, whose numbers stay in registers; in the same order as one by one.
-template <bool with_errors, std::size_t rows, std::size_t columns>
-struct Tile {
-    std::array<std::array<double, columns>, rows> totals{}, partial_squares{}, error_squares{};
+/// The numbers of neighbouring columns, which the processor takes at once.
+constexpr std::size_t lanes = 4;
+using Lanes [[gnu::vector_size(lanes * sizeof(double))]] = double;
 
-    /// @param left, right  of each place the numbers of so many rows, and of all columns
-    void add(const double* left, std::size_t step, const double* right, std::size_t length, double unit,
-             double smallest)
-    {
-        for (std::size_t k = 0; k < length; ++k, left += step, right += columns)
-            for (std::size_t i = 0; i < rows; ++i)
-                for (std::size_t j = 0; j < columns; ++j) {
-                    const double term = left[i] * right[j];
-                    totals[i][j] += term;
-                    if constexpr (with_errors) {
-                        const double error = unit * std::abs(term) + smallest;
-                        partial_squares[i][j] += totals[i][j] * totals[i][j];
-                        error_squares[i][j] += error * error;
-                    }
-                }
-    }
+/// The sums of a tile, whose numbers stay in registers; in the same order as one by one. The other two are what the errors of
+/// such a sum follow from.
+template <std::size_t rows>
+struct Tile {
+    Lanes totals[rows] = {}, of_sums[rows] = {}, of_terms[rows] = {};
 };
 
+/// @param left, right  of each place the numbers of so many rows, and of all columns
+template <SumErrors errors, std::size_t rows>
+ATTN_VECTORISED void add_products(Tile<rows>& sums, const double* left, const double* right, std::size_t length,
+                                  double unit, double smallest)
+{
+    Tile<rows> so_far = sums;
+    for (std::size_t k = 0; k < length; ++k, left += lanes, right += lanes) {
+        Lanes column;
+        std::memcpy(&column, right, sizeof column);
+        for (std::size_t i = 0; i < rows; ++i) {
+            const Lanes term = left[i] * column;
+            so_far.totals[i] += term;
+            if constexpr (errors == SumErrors::none)
+                continue;
+            const Lanes size = term < 0.0 ? -term : term, error = unit * size + smallest;
+            so_far.of_sums[i] += errors == SumErrors::typical ? so_far.totals[i] * so_far.totals[i] : size;
+            so_far.of_terms[i] += errors == SumErrors::typical ? error * error : error;
+        }
+    }
+    sums = so_far;
+}
+
 /// Products of matrices whose numbers have no error, as those that are recorded: what products() gives, several times as fast.
-template <bool with_errors>
+template <SumErrors errors>
 Cells products_of_exact(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
 {
-    constexpr std::size_t tile = 4, rows_at_once = with_errors ? 2 : tile;
-    constexpr double multiplications_per_operation = with_errors ? 2 : 4;
+    using Sum = std::conditional_t<errors == SumErrors::typical, TypicalErrorOfSum, LargestErrorOfSum>;
+    constexpr std::size_t tile = lanes, rows_at_once = errors == SumErrors::none ? tile : 2;
+    constexpr double multiplications_per_operation = errors == SumErrors::none ? 4 : 2;
     Cells result = make_cells(call.shape);
     spend(static_cast<double>(result.cells.size() * call.length) / multiplications_per_operation);
     Loop stacks = call.loops[0];
@@ -436,45 +450,72 @@ Cells products_of_exact(const Shaped& call, const std::vector<Cells>& operands, 
     const std::size_t n = std::exchange(stacks.shape[rank - 2], 1), m = std::exchange(stacks.shape[rank - 1], 1);
     const std::size_t rows = (n + tile - 1) / tile * tile, columns = (m + tile - 1) / tile * tile;
     const Rounding inside = rounding.inside_sums();
+    const auto number = [&](std::size_t operand, std::size_t offset) {
+        const Array* array = call.operands[operand].array;
+        return array != nullptr ? array->values[offset] : operands[operand].cells[offset].value;
+    };
     std::vector<double> left(rows * length), right(columns * length); // by tiles, with zeros at the ends
     for_each<2>(stacks, [&](const auto& at) {
-        for (std::size_t i = 0; i < n * length; ++i)
-            left[(i / length / tile * length + i % length) * tile + i / length % tile] =
-                operands[0].cells[at[1] + i].value;
-        for (std::size_t i = 0; i < length * m; ++i)
-            right[(i % m / tile * length + i / m) * tile + i % m % tile] = operands[1].cells[at[2] + i].value;
-        for (std::size_t row = 0; row < n; row += rows_at_once)
+        for (std::size_t i = 0; i < n; ++i)
+            for (std::size_t k = 0; k < length; ++k)
+                left[(i / tile * length + k) * tile + i % tile] = number(0, at[1] + i * length + k);
+        for (std::size_t k = 0; k < length; ++k)
+            for (std::size_t j = 0; j < m; ++j)
+                right[(j / tile * length + k) * tile + j % tile] = number(1, at[2] + k * m + j);
+        const auto multiply = [&](std::size_t row) {
             for (std::size_t column = 0; column < m; column += tile) {
-                Tile<with_errors, rows_at_once, tile> sums;
-                sums.add(&left[row / tile * tile * length + row % tile], tile, &right[column * length], length,
-                         inside.unit(), inside.smallest());
+                Tile<rows_at_once> sums;
+                add_products<errors>(sums, &left[row / tile * tile * length + row % tile], &right[column * length],
+                                     length, inside.unit(), inside.smallest());
                 for (std::size_t i = 0; i < std::min(rows_at_once, n - row); ++i)
                     for (std::size_t j = 0; j < std::min(tile, m - column); ++j)
                         result.cells[at[0] + (row + i) * m + column + j] =
-                            with_errors ? TypicalErrorOfSum(sums.totals[i][j], sums.partial_squares[i][j],
-                                                            sums.error_squares[i][j])
-                                              .result(length, rounding)
-                                        : Rounded{sums.totals[i][j], 0};
+                            errors == SumErrors::none ? Rounded{sums.totals[i][j], 0}
+                                                      : Sum(sums.totals[i][j], sums.of_sums[i][j], sums.of_terms[i][j])
+                                                            .result(length, rounding);
             }
+        };
+        in_parts((n + rows_at_once - 1) / rows_at_once, static_cast<double>(n * m) * static_cast<double>(length),
+                 [&](std::size_t begin, std::size_t end) {
+                     for (std::size_t i = begin; i < end; ++i)
+                         multiply(i * rows_at_once);
+                 });
     });
     return result;
 }
 
+/// The products, and the errors where a sum is not to have another: of exact numbers that don't overflow, several times as fast.
+template <class Sum, SumErrors errors>
+Cells products_with_errors(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding,
+                           bool can_be_tiled)
+{
+    const auto is_finite = [](Rounded x) { return std::isfinite(x.value); };
+    if (can_be_tiled)
+        if (Cells result = products_of_exact<errors>(call, operands, rounding);
+            std::ranges::all_of(result.cells, is_finite))
+            return result;
+    std::array<Cells, 2> made;
+    const auto cells_of = [&](std::size_t i) -> const Cells& {
+        const Array* array = call.operands[i].array;
+        return array == nullptr ? operands[i] : made[i] = exact_cells(*array);
+    };
+    return products<Sum>(call, cells_of(0), cells_of(1), rounding);
+}
+
 Cells product_numbers(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
 {
-    const auto is_exact = [](Rounded x) { return x.error == 0; };
-    const auto are_matrices = [](const Cells& of) { return of.shape.size() > 1 && !of.cells.empty(); };
+    const auto are_matrices = [](const Cells& of) { return of.shape.size() > 1 && element_count(of.shape) > 0; };
+    const auto are_exact = [](const Cells& of) { // those of a name have not been made
+        return std::ranges::all_of(of.cells, [](Rounded x) { return x.error == 0; });
+    };
     const bool can_be_tiled = std::ranges::all_of(operands, are_matrices);
-    if (can_be_tiled && rounding.sums() == SumErrors::none)
-        return products_of_exact<false>(call, operands, rounding);
-    if (can_be_tiled && rounding.sums() == SumErrors::typical &&
-        std::ranges::all_of(operands, [&](const Cells& of) { return std::ranges::all_of(of.cells, is_exact); })) {
-        Cells result = products_of_exact<true>(call, operands, rounding);
-        if (std::ranges::all_of(result.cells, [](Rounded x) { return std::isfinite(x.value); }))
-            return result;
-    }
-    return rounding.sums() == SumErrors::largest ? products<LargestErrorOfSum>(call, operands, rounding)
-                                                 : products<TypicalErrorOfSum>(call, operands, rounding);
+    const SumErrors errors = rounding.sums();
+    if (can_be_tiled && errors == SumErrors::none)
+        return products_of_exact<SumErrors::none>(call, operands, rounding);
+    const bool is_exact = can_be_tiled && std::ranges::all_of(operands, are_exact);
+    return errors == SumErrors::largest
+               ? products_with_errors<LargestErrorOfSum, SumErrors::largest>(call, operands, rounding, is_exact)
+               : products_with_errors<TypicalErrorOfSum, SumErrors::typical>(call, operands, rounding, is_exact);
 }
 
 const Scalar& matrix_product_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
@@ -606,6 +647,7 @@ std::span<const Function> summing_functions()
          .name = "@",
          .tensors = 2,
          .shape = shape_product,
+         .reads_arrays = true,
          .numbers = product_numbers,
          .cell = matrix_product_cell,
          .gradient = matrix_product_gradient},

@@ -185,6 +185,8 @@ ConsoleListener::ConsoleListener(std::shared_ptr<spdlog::logger> logger, const C
 
 std::optional<Array> ConsoleListener::on_step(const Step& step)
 {
+    if (!logger_->should_log(spdlog::level::info)) // to write numbers takes longer than to compute them
+        return std::nullopt;
     if (!style_.all && is_folded(step)) {
         fold(step);
         return std::nullopt;

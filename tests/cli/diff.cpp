@@ -437,13 +437,30 @@ TEST_CASE("two files that are no traces are compared as runs", "[cli][diff]")
     CHECK(desk.compared().output.starts_with("undecided: nothing in common"));
 }
 
+TEST_CASE("attn diff --json-file writes what --json prints, beside the text", "[cli][diff]")
+{
+    DiffDesk desk;
+    desk.arrays["scores"].values[1] += 1;
+    const std::filesystem::path file = desk.folder / "verdict.json";
+    const Ended both = desk.compared({"--diagnose", "--json-file", file});
+    CHECK(both.code == 1);
+    CHECK(both.output == desk.compared({"--diagnose"}).output);
+    CHECK(bytes_of(file) == desk.compared({"--diagnose", "--json"}).output);
+    expect_refusal(desk.compared({"--json-file", desk.mine()}), "mine.npz", "would replace");
+    expect_refusal(desk.compared({"--json-file", desk.folder / "absent" / "x.json"}), "x.json", "cannot be written");
+
+    const RunsDesk runs;
+    CHECK(runs.compared({"--json-file", file}).output == runs.compared().output);
+    CHECK(bytes_of(file) == runs.compared({"--json"}).output);
+}
+
 TEST_CASE("two runs have no steps that flags could mean, and a trace comes first", "[cli][diff]")
 {
     const RunsDesk desk;
     for (const Words& words : {Words{"--diagnose"}, Words{"--atol", "1"}, Words{"--map", "a=b"}, Words{"--all"},
                                Words{"--type", "float32"}, Words{"--names", "bert"}})
         expect_refusal(desk.compared(words), "a.npz",
-                       "is no trace, so that two runs are compared: only --json goes with that");
+                       "is no trace, so that two runs are compared: only --json and --json-file go with that");
     DiffDesk trace;
     trace.put();
     expect_refusal(run({"attn", "diff", desk.a(), trace.reference()}), "a.npz", "give the trace first");

@@ -74,6 +74,38 @@ TEST_CASE("attn run prints every step, and writes them, twice the same bytes", "
     }
 }
 
+TEST_CASE("attn run --only keeps some steps, and what follows from others becomes an input", "[cli][run]")
+{
+    const Example example = example_of("multi-head-attention");
+    const Desk desk(example.input, example.weights);
+    const Recording all = desk.recording("multi-head-attention", example.needed);
+    const auto kept = [&](const Words& only) {
+        const Recording some = desk.recording("multi-head-attention", example.needed + only);
+        for (const Step& step : some.steps)
+            CHECK(equal(step.value, all.at(step.path).value));
+        return some;
+    };
+    const Recording two = kept({"--only", "head.0.s*d", "--only", "head.1.scores"});
+    REQUIRE(two.steps.size() == 2);
+    CHECK(two.steps[0].path == "head.0.scaled");
+    CHECK(two.steps[0].formula.empty());
+    CHECK(two.steps[1].path == "head.1.scores");
+
+    const Recording whole = kept({"--only", "*"});
+    REQUIRE(whole.steps.size() == all.steps.size());
+    for (const Step& step : whole.steps)
+        CHECK(step.formula == all.at(step.path).formula);
+
+    for (const std::string pattern : {"head.7.scores", "scores", "head.*.scores.*", "Head.*"})
+        CHECK_THAT(desk.refusal("multi-head-attention", example.needed + Words{"--only", pattern}),
+                   ContainsSubstring("--only " + pattern + " fits no step"));
+    for (const Alias& alias : all.aliases)
+        CHECK_THAT(desk.refusal("multi-head-attention", example.needed + Words{"--only", alias.path}),
+                   ContainsSubstring("is another name of " + alias.target));
+    CHECK_THAT(desk.run_module("multi-head-attention", example.needed + Words{"--only", "*"}).errors,
+               ContainsSubstring("--trace"));
+}
+
 TEST_CASE("attn run takes a batch wherever it takes a sequence", "[cli][run][batch]")
 {
     for (const Example& example : examples_of_tokens()) {

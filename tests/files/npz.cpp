@@ -102,6 +102,19 @@ TEST_CASE("the same content gives the same bytes, at another time, place and uma
     CHECK(bytes_of(folder / "one.npz") != bytes_of(folder / "three.npz"));
 }
 
+TEST_CASE("an archive can have more members than 16 bits count", "[trace_io][npz]")
+{
+    const TemporaryFolder folder;
+    constexpr std::size_t many = 70'000;
+    Npz content;
+    for (std::size_t i = 0; i < many; ++i)
+        content.arrays.emplace_back("a" + std::to_string(i), Array{{}, {static_cast<double>(i)}});
+    write_npz(folder / "x.npz", content);
+    const NpzReader read(folder / "x.npz");
+    REQUIRE(read.names().size() == many);
+    CHECK(read.array(many - 1).values == std::vector<double>{many - 1});
+}
+
 TEST_CASE("members are stored as they are", "[trace_io][npz]")
 {
     const TemporaryFolder folder;

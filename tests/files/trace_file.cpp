@@ -86,6 +86,46 @@ TEST_CASE("a trace survives the file, every text and bit in its order", "[trace_
     CHECK(read_trace(folder / "none.npz").steps.empty());
 }
 
+TEST_CASE("a trace that is written while it is computed is the same file", "[trace_io][trace_file]")
+{
+    const TemporaryFolder folder;
+    const std::vector<Alias> aliases{{"head.0.mask", "mask"}, {"output", "head.0.masked"}};
+    {
+        TraceWriter writer(folder / "t.npz");
+        Listener& listener = writer;
+        for (const Step& step : steps_to_write())
+            CHECK_FALSE(listener.record(step));
+        for (const Alias& alias : aliases)
+            listener.record(alias);
+        CHECK(folder.count() == 0);
+        writer.finish();
+    }
+    write_trace(folder / "whole.npz", {steps_to_write(), aliases});
+    CHECK(bytes_of(folder / "t.npz") == bytes_of(folder / "whole.npz"));
+    CHECK(NpzReader(folder / "t.npz").names().back() == "output");
+}
+
+TEST_CASE("of a trace that is not finished nothing is left, and what was there before stays", "[trace_io][trace_file]")
+{
+    const TemporaryFolder folder;
+    const auto begin = [&] {
+        TraceWriter writer(folder / "t.npz");
+        Listener& listener = writer;
+        (void)listener.record(steps_to_write().front());
+    };
+    begin();
+    CHECK(folder.count() == 0);
+    write_trace(folder / "t.npz", {steps_to_write(), {}});
+    const std::string before = bytes_of(folder / "t.npz");
+    begin();
+    CHECK(bytes_of(folder / "t.npz") == before);
+    CHECK(folder.count() == 1);
+
+    CHECK_THROWS_WITH(TraceWriter(folder / "absent" / "t.npz"), ContainsSubstring("does its folder exist"));
+    TraceWriter full("/dev/full");
+    CHECK_THROWS_WITH(full.finish(), ContainsSubstring("/dev/full: cannot be written"));
+}
+
 TEST_CASE("a trace serves as a file of named arrays", "[trace_io][trace_file]")
 {
     const TemporaryFolder folder;

@@ -298,6 +298,41 @@ TEST_CASE("the error for a malformed formula says where and why, in one line", "
     CHECK(message("v\n+ 1").find('\n') == std::string::npos);
 }
 
+TEST_CASE("what several processors compute has the bits of what one computes", "[formula][threads]")
+{
+    constexpr std::size_t n = 230; // a product of 12 million multiplications, which one row of it is too small to share
+    Values squares{{"a", {{n, n}, {}}}, {"b", {{n, n}, {}}}};
+    for (std::size_t i = 0; i < n * n; ++i) {
+        squares["a"].values.push_back(std::sin(static_cast<double>(i)));
+        squares["b"].values.push_back(std::cos(static_cast<double>(i * i)));
+    }
+    const auto row_of = [](const std::vector<double>& of, std::size_t row) {
+        const auto begin = of.begin() + static_cast<std::ptrdiff_t>(row * n);
+        return std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(n));
+    };
+    const auto expect_rows = [&](const std::string& formula, const std::string& of_row) {
+        const Evaluated all = evaluate_with(formula, squares);
+        for (std::size_t row = 0; row < all.value.shape[0]; row += 37) {
+            const Values one_row{{"a", {{1, n}, row_of(squares["a"].values, row % n)}}, {"b", squares["b"]}};
+            const Evaluated one = evaluate_with(of_row, one_row);
+            CHECK(one.value.values == row_of(all.value.values, row));
+            CHECK(one.error == row_of(all.error, row));
+        }
+    };
+    expect_rows("a @ b", "a @ b");
+    expect_rows("softmax(a @ b)", "softmax(a @ b)");
+    expect_rows(
+        "concat(" +
+            [] {
+                std::string text = "a";
+                for (int i = 1; i < 90; ++i)
+                    text += ", a";
+                return text;
+            }() +
+            ", axis=0) * 0.1",
+        "a * 0.1");
+}
+
 TEST_CASE("a hostile formula is refused before it takes memory or the stack", "[formula][hostile]")
 {
     for (const char* formula :

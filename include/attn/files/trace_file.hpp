@@ -4,6 +4,8 @@
 #include "attn/files/npz.hpp"
 
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <vector>
 
 namespace attn::files {
@@ -17,6 +19,27 @@ namespace attn::files {
 ///                    an alias means no step, the axes do not fit the shape, a text is not UTF-8, a value cannot be
 ///                    stored (a boolean 2, a whole number beyond 2^53), or the file cannot be written
 void write_trace(const std::filesystem::path& path, const Recording& recording);
+
+/// Writes the same file while the steps are computed, so that none stays in memory. Without finish() nothing is left.
+class TraceWriter final : public Listener {
+public:
+    /// @throws FileError  where the file cannot be written
+    explicit TraceWriter(const std::filesystem::path& path);
+    ~TraceWriter() override;
+
+    /// Gives the file its name.
+    /// @throws FileError  where it cannot be written
+    void finish();
+
+private:
+    friend void write_trace(const std::filesystem::path& path, const Recording& recording);
+    struct File;
+
+    std::optional<Array> on_step(const Step& step) override;
+    void on_alias(const Alias& alias) override;
+
+    std::unique_ptr<File> file_;
+};
 
 /// Reads a trace, written by attn or by any other program, in the order of its steps.json.
 ///

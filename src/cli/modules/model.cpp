@@ -287,7 +287,7 @@ void move_positions(LanguageModelDescription& description, std::size_t first)
 
 void run_model(const ModuleRun& run, const Part& part)
 {
-    files::Model model = files::read_model(run.weights_path, run.arrays, part.layers, part.accepted);
+    files::Model model = files::read_model(run.weights_path, std::move(run.arrays), part.layers, part.accepted);
     move_positions(model.description, part.first);
     const auto& [family, description, weights, not_computed] = model;
     run.learned = files::parameters(weights);

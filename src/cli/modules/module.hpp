@@ -15,7 +15,7 @@ namespace attn::cli {
 /// What one run of a module uses.
 struct ModuleRun {
     const Inputs& inputs;
-    const files::NamedArrays& arrays; ///< of weights; none where the module takes none, or was given none
+    files::NamedArrays& arrays; ///< of weights, which it can take; none where it takes none, or was given none
     const Trace& trace;
     std::vector<files::Parameter>& learned;    ///< what the module makes of the arrays
     const std::filesystem::path& weights_path; ///< where the arrays are from

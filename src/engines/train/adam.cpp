@@ -1,6 +1,6 @@
 #include "attn/engines/train/adam.hpp"
 
-#include "vectorised.hpp"
+#include "attn/core/vectorised.hpp"
 
 #include <algorithm>
 #include <cmath>

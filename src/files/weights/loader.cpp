@@ -30,18 +30,22 @@ std::vector<Term> terms_of(const std::string& axis)
     return terms;
 }
 
-/// Rows of a stored tensor: its slices along the first axis.
-Array slice(const Array& array, std::size_t begin, std::size_t rows)
+/// A slice of a stored tensor along an axis.
+Array slice(const Array& array, std::size_t axis, std::size_t begin, std::size_t count)
 {
-    const std::size_t width = array.size() / array.shape.front();
-    const auto first = array.values.begin() + static_cast<std::ptrdiff_t>(begin * width);
-    Array part{array.shape, {first, first + static_cast<std::ptrdiff_t>(rows * width)}, array.type};
-    part.shape.front() = rows;
+    std::size_t blocks = 1;
+    for (std::size_t before = 0; before < axis; ++before)
+        blocks *= array.shape[before];
+    const std::size_t block = array.size() / blocks, width = block / array.shape[axis];
+    Array part{array.shape, {}, array.type};
+    part.shape[axis] = count;
+    part.values.reserve(blocks * count * width);
+    for (std::size_t i = 0; i < blocks; ++i) {
+        const auto first = array.values.begin() + static_cast<std::ptrdiff_t>(i * block + begin * width);
+        part.values.insert(part.values.end(), first, first + static_cast<std::ptrdiff_t>(count * width));
+    }
     return part;
 }
-
-/// A stored matrix with its axes the other way round.
-Array transposed(const Array& array) { return to_array(transpose(from_array<Matrix>(array))); }
 
 } // namespace
 
@@ -164,12 +168,11 @@ std::string WeightsLoader::kind_of_bias(std::string name) const
 
 // -------------------------------------------------------------------------------------------------- what does not fit
 
-std::vector<Array> WeightsLoader::take(const WeightTensor& tensor, std::size_t parts)
+std::vector<const Array*> WeightsLoader::take(const WeightTensor& tensor, std::size_t parts)
 {
     const std::string name = dialect_.theirs(tensor.name);
-    const bool is_turned = tensor.is_transposed && dialect_.is_in_out(name);
     std::vector<std::string> axes = tensor.axes;
-    if (is_turned)
+    if (is_in_out(tensor))
         std::ranges::reverse(axes);
     used_.insert(name);
     const auto found = arrays_.find(name);
@@ -178,18 +181,21 @@ std::vector<Array> WeightsLoader::take(const WeightTensor& tensor, std::size_t p
         complaints_.push_back(name + " " + complaint);
         return {};
     }
-    const Array stored = is_turned ? transposed(found->second) : found->second;
     if (parts == 1)
-        return {stored};
-    std::vector<Array> slices;
+        return {&found->second};
+    slices_.clear();
     std::size_t begin = 0;
     for (const auto& [times, letter] : terms_of(tensor.axes.front()))
         for (std::size_t i = 0; i < times && complaints_.empty(); ++i) {
-            const std::size_t rows = sizes_.at(letter);
-            slices.push_back(slice(stored, begin, rows));
-            begin += rows;
+            const std::size_t count = sizes_.at(letter);
+            slices_.push_back(slice(found->second, is_in_out(tensor) ? axes.size() - 1 : 0, begin, count));
+            begin += count;
         }
-    return complaints_.empty() ? slices : std::vector<Array>{};
+    std::vector<const Array*> slices;
+    if (complaints_.empty())
+        for (const Array& one : slices_)
+            slices.push_back(&one);
+    return slices;
 }
 
 /// Why a tensor can't be taken; nothing where it can.

@@ -69,10 +69,10 @@ public:
     template <class... Parts>
     void operator()(const WeightTensor& tensor, Parts&... parts)
     {
-        std::vector<Array> stored = take(tensor, sizeof...(parts));
+        const std::vector<const Array*> stored = take(tensor, sizeof...(parts));
         auto next = stored.begin();
         if (!stored.empty())
-            ((parts = from_stored<Parts>(*next++, tensor.is_transposed)), ...);
+            ((parts = from_stored<Parts>(**next++, tensor.is_transposed && !is_in_out(tensor))), ...);
     }
 
     /// @name Makes the parts that the file has
@@ -138,7 +138,13 @@ private:
     };
 
     std::string kind_of_bias(std::string name) const;
-    std::vector<Array> take(const WeightTensor& tensor, std::size_t parts);
+    /// The parts of a tensor; none where it does not fit.
+    std::vector<const Array*> take(const WeightTensor& tensor, std::size_t parts);
+    /// Whether the file has it as (in, out), as we do.
+    bool is_in_out(const WeightTensor& tensor) const
+    {
+        return tensor.is_transposed && dialect_.is_in_out(dialect_.theirs(tensor.name));
+    }
     std::string objection(const Array& array, const std::vector<std::string>& axes);
     bool fits(const Shape& shape, const std::vector<std::string>& axes);
     bool fits(std::size_t found, const std::string& axis);
@@ -156,6 +162,7 @@ private:
     std::set<std::string> used_;
     std::map<std::string, Biases> biases_; ///< by kind
     std::vector<std::string> complaints_;
+    std::vector<Array> slices_; ///< of the tensor that was taken last
 };
 
 /// Weights of any struct that visit() takes, from the tensors of a file:
