@@ -342,7 +342,10 @@ class Runner:
     def guarded(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         self.calls += 1
         with np.errstate(all="ignore"), no_gradients():
-            return function(*arguments, **named)
+            try:
+                return function(*arguments, **named)
+            except SystemExit as end:  # which would end whoever checks, with success where its code is 0
+                raise Error(f"{getattr(function, '__name__', 'it')}() calls sys.exit({end.code!r})") from None
 
     def start(self, rows: Sequence[Row]) -> Any:
         source = {"source": self.given(np.stack([self.sources[row.sequence] for row in rows]))} if self.has_source else {}
@@ -374,7 +377,7 @@ class Runner:
         if array.dtype.kind not in "fiu":
             raise Error(f"{who} returned numbers of the type {array.dtype}, expected real ones")
         self.width = width
-        self.eps = max(self.eps, EPSILONS.get(type_of(value), EPSILONS["float64"]))
+        self.eps = max(self.eps, EPSILONS.get(type_of(value), EPSILONS["float64"]), getattr(self.adapter, "coarsest", 0.0))
         return array.astype(np.float64)
 
     def asked_again(self) -> tuple[Array, Array, str]:
