@@ -45,7 +45,8 @@ def check_calls(model: Any, *, vocabulary: int | None = None, max_tokens: int | 
     kind        what it is, which leaves fewer mistakes: "rotary", "learned", "alibi", "recurrent", "pages", "scales"
     cache       of a model: "dynamic" or "static"
     like        what ids are: "numpy", "torch", "list" or a function; as the adapter says unless given
-    tolerance   differences allowed, over the largest logit; those of roundings unless given. A cache of fewer bits needs more
+    tolerance   differences allowed, over the largest logit; those of roundings unless given. A cache of fewer bits needs more, which cache_type of
+                the adapter says
     raises      Error where the whole sequence in one call fails, or gives something else than logits
     """
     adapter, known = calls_of_model(model, cache) if not isinstance(model, Calls) else (model, {})
@@ -95,6 +96,9 @@ class Check:
         self.runner = Runner(adapter, tokens, vocabulary, seed, like, tolerance)
         self.decoder, self.words = decoder, words
         self.tokens, self.vocabulary, self.window, self.kind, self.seed = tokens, vocabulary, window, kind, seed
+        self.page = getattr(adapter, "page_size", 0)
+        if not isinstance(self.page, int) or self.page < 0:
+            raise Error(f"page_size is {self.page!r}, expected how many tokens a block of the cache has")
         self.reasons: list[str] = []
         self.left_out: dict[str, str] = dict.fromkeys(notes, "")
         self.outcomes: list[Outcome] = []
@@ -108,7 +112,7 @@ class Check:
 
     def run_all(self) -> None:
         self.outcomes = []
-        for schedule in schedules(self.tokens, self.window):
+        for schedule in schedules(self.tokens, self.window, self.page):
             missing = sorted(schedule.needs - self.runner.can)
             if schedule.states > 1 and getattr(self.runner.adapter, "one_state", False):
                 self.left_out[schedule.name] = "it has one state at a time"
@@ -219,7 +223,7 @@ class Check:
             other = runner.ask(A)
         finally:
             runner.sequences[A] = own
-        return bool(differences(other[-1], first[-1]).max() > CLEAR * runner.allowed() * runner.size_of(A))
+        return bool(differences(other[-1], first[-1]).max() > 2 * runner.allowed() * runner.size_of(A))
 
     # Names.
 
@@ -236,16 +240,14 @@ class Check:
             if found:
                 self.by_numbers, self.not_explained = True, aside
                 return found
-        best: tuple[list[Mistake], list[str]] = [], []
         possible = [one for one in MISTAKES if one.is_of_others or not self.weighted]  # the numbers rule out the others
-        for layers in (2, 1, 3):  # a mistake in one layer alone shows elsewhere, and so does a window in three
-            found, aside = self.explained(some, [(one, self.made(one, kind, layers)) for one in possible for kind in self.kinds(one)], self.pattern_of)
-            if found and (not best[0] or len(aside) < len(best[1])):
-                best = found, aside
-            if found and not aside:
-                break
-        self.not_explained = best[1]
-        return best[0]
+        best: list[Mistake] = []
+        for variant in (False, True) if self.positions == "none" else (2, 1, 3):  # a mistake in one layer alone shows elsewhere, and so does a window in three
+            found, aside = self.explained(some, [(one, self.made(one, kind, variant)) for one in possible for kind in self.kinds(one)], self.pattern_of)
+            if found and (not best or len(aside) <= len(self.not_explained)):
+                best = [*best, *found] if best and len(aside) == len(self.not_explained) else found
+                self.not_explained = aside
+        return [one for one in MISTAKES if one in best]
 
     def explained(self, groups: Sequence[Sequence[Outcome]], left: Sequence[tuple[Mistake, Remembered]],
                   pattern_of: Callable[..., Any]) -> tuple[list[Mistake], list[str]]:
@@ -278,12 +280,13 @@ class Check:
             if (kind == "source") == self.runner.has_source and (bool(self.window) or not of_window) and (of_window or kind_of(kind, self.kind)):
                 yield kind
 
-    def made(self, mistake: Mistake, kind: str, layers: int) -> Remembered:
-        """The small decoder with that mistake, called as the adapter is."""
+    def made(self, mistake: Mistake, kind: str, variant: int) -> Remembered:
+        """The small decoder with that mistake, called as the adapter is. variant: how many layers it has; of attention alone, whether a chunk is
+        given to it token by token"""
         if self.positions == "none":
-            return self.weighted_made(mistake, kind, False)
+            return self.weighted_made(mistake, kind, bool(variant))
         of_window = self.window and kind in ("ring", "first kept", *PLACED)
-        return made(mistake, kind, layers, self.window if of_window else 0, self.tokens, min(self.vocabulary, 64), self.seed, "whole" in self.runner.can,
+        return made(mistake, kind, variant, self.window if of_window else 0, self.tokens, min(self.vocabulary, 64), self.seed, "whole" in self.runner.can,
                     tuple(sorted(self.runner.takes)))
 
     def weighted_made(self, mistake: Mistake, kind: str, takes_tokens: bool) -> Remembered:
@@ -299,7 +302,7 @@ class Check:
 
     def lines_of(self, outcome: Outcome) -> Between | str | None:
         """The wrong call beside the same tokens at once, recorded."""
-        if outcome.schedule is AGAIN or outcome.first is None or not any(call.do == "step" for call in outcome.schedule.calls):
+        if outcome.schedule is AGAIN or outcome.first is None:
             return None
         return recorded(self.runner, outcome.schedule, outcome.first)
 
@@ -532,6 +535,8 @@ class CallsReport:
                         f"{len(runner.sequences[B])} tokens, {check.vocabulary} {check.words.ids}" + f", a window of {check.window}" * bool(check.window))
         if runner.eps:
             self.checked += f", as {next(name for name, eps in EPSILONS.items() if eps == runner.eps)}"
+        if runner.rounded:
+            self.checked += f", with a cache of {runner.adapter.cache_type}"
         self.worst = max((one.worst for one in check.outcomes), default=0.0)
         self.allowed = runner.allowed() if runner.eps else 0.0
         self._result = check.words.result

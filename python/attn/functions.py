@@ -117,7 +117,10 @@ def check_with_cache(function: Callable[..., Any], form: Form, cache: Any, mask_
     shapes = alone.shapes_taken(mask_axes) if form.name else []
     calls = AttentionCalls(function, form, cache, next((one for one in shapes if "b" in one), next(iter(shapes), None)), needs_mask, seed)
     report = check_calls_of(calls, form.max_tokens, seed)
-    if report.verdict == "undecided" or report.first_wrong and report.first_wrong.schedule != "whole":
+    if report.verdict == "undecided" or report.first_wrong and report.first_wrong.schedule not in ("whole", "asked again"):
+        return report
+    if calls.cache_type:
+        report.left_out["other inputs"] = f"a cache of {calls.cache_type} rounds"
         return report
     one = alone.verdict(mask_axes, None)
     if one or report.mistakes:
