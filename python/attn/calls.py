@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from html import escape
 from pathlib import Path
@@ -23,7 +23,7 @@ from .calls_weights import Weighted
 from .calls_schedules import (A, ABSENT, B, EPSILONS, NAMES, PARTS, ROUNDED, SAME, WRONG, Altered, Calls, Difference, Outcome, Row, Runner, Schedule, differences,
                               schedules)
 from .program import Error
-from .report import Between
+from .report import Between, Origin, Report
 from .shown import page_of, paragraph
 
 Array = Any
@@ -45,7 +45,8 @@ def check_calls(model: Any, *, vocabulary: int | None = None, max_tokens: int | 
     kind        what it is, which leaves fewer mistakes: "rotary", "learned", "alibi", "recurrent", "pages", "scales"
     cache       of a model: "dynamic" or "static"
     like        what ids are: "numpy", "torch", "list" or a function; as the adapter says unless given
-    tolerance   differences allowed, over the largest logit; those of roundings unless given. A cache of fewer bits needs more
+    tolerance   differences allowed, over the largest logit; those of roundings unless given. A cache of fewer bits needs more, which cache_type of
+                the adapter says
     raises      Error where the whole sequence in one call fails, or gives something else than logits
     """
     adapter, known = calls_of_model(model, cache) if not isinstance(model, Calls) else (model, {})
@@ -54,29 +55,50 @@ def check_calls(model: Any, *, vocabulary: int | None = None, max_tokens: int | 
     vocabulary, window = vocabulary or known.get("vocabulary"), known.get("window", 0) if window is None else window
     if not vocabulary:
         raise Error("vocabulary is needed: how many ids the model has")
-    tokens = max_tokens or min(37 if not window else max(37, 2 * window + 5), known.get("max_tokens", 1 << 30))
-    if tokens < 12:
-        raise Error(f"max_tokens is {tokens}, expected 12 or more")
     if kind is not None and not any(kind_of(name, kind) for name in KINDS):
         raise Error(f"kind is {kind!r}, expected one of {', '.join(KINDS)}, pages")
-    notes = []
-    if not max_tokens and tokens > 1000:
-        tokens = 37
-        notes.append(f"past the window of {window} keys: {2 * window + 5} tokens would be needed, say max_tokens={2 * window + 5}")
+    tokens, notes = tokens_of(max_tokens, window, known.get("max_tokens", 1 << 30))
     return Check(adapter, tokens, vocabulary, window, kind or known.get("kind"), like, tolerance, seed, notes).report()
+
+
+def tokens_of(asked: int | None, window: int, most: int = 1 << 30) -> tuple[int, list[str]]:
+    """Of the longest sequence, and what is not looked at for that."""
+    tokens = asked or min(max(37, 2 * window + 5) if window else 37, most)
+    if tokens < 12:
+        raise Error(f"max_tokens is {tokens}, expected 12 or more")
+    if not asked and tokens > 1000:
+        return 37, [f"past the window of {window} keys: {2 * window + 5} tokens would be needed, say max_tokens={2 * window + 5}"]
+    return tokens, []
 
 
 def kind_of(name: str, asked: str | None) -> bool:
     return asked is None or name == asked or name.startswith(asked + " ")
 
 
+@dataclass(frozen=True)
+class Words:
+    """For a report."""
+
+    result: str = "logit"
+    ids: str = "ids"
+    at_once: str = "what these weights give"
+    name: str = ""  # that of the adapter's class, or of its model
+    more_bits: str = "model.double(), or say tolerance="
+    others: str = ", smaller ids by vocabulary="
+
+
 class Check:
     """One check of one adapter."""
 
     def __init__(self, adapter: Any, tokens: int, vocabulary: int, window: int, kind: str | None, like: Any, tolerance: float | None, seed: int,
-                 notes: Sequence[str] = ()):
+                 notes: Sequence[str] = (), decoder: Callable[..., Decoder] | None = None, words: Words = Words()):
+        """decoder: what it should compute, where that is known; made with kinds of caches"""
         self.runner = Runner(adapter, tokens, vocabulary, seed, like, tolerance)
+        self.decoder, self.words = decoder, words
         self.tokens, self.vocabulary, self.window, self.kind, self.seed = tokens, vocabulary, window, kind, seed
+        self.page = getattr(adapter, "page_size", 0)
+        if not isinstance(self.page, int) or self.page < 0:
+            raise Error(f"page_size is {self.page!r}, expected how many tokens a block of the cache has")
         self.reasons: list[str] = []
         self.left_out: dict[str, str] = dict.fromkeys(notes, "")
         self.outcomes: list[Outcome] = []
@@ -90,7 +112,7 @@ class Check:
 
     def run_all(self) -> None:
         self.outcomes = []
-        for schedule in schedules(self.tokens, self.window):
+        for schedule in schedules(self.tokens, self.window, self.page):
             missing = sorted(schedule.needs - self.runner.can)
             if schedule.states > 1 and getattr(self.runner.adapter, "one_state", False):
                 self.left_out[schedule.name] = "it has one state at a time"
@@ -122,8 +144,8 @@ class Check:
         self.reasons += runner.notes
         worst = max((one.worst for one in wrong), default=0.0)
         if wrong and worst <= CLEAR * runner.allowed():
-            self.reasons.append(f"differences of {worst:.2g} of the largest logit, where roundings do up to {runner.allowed():.2g}: ask with numbers of more bits, "
-                                "model.double(), or say tolerance=")
+            self.reasons.append(f"differences of {worst:.2g} of the largest {self.words.result}, where roundings do up to {runner.allowed():.2g}: ask with numbers of more bits, "
+                                f"{self.words.more_bits}")
         elif wrong:
             if all(one.schedule.states > 1 for one in wrong):
                 self.hint = "two states at a time share something: where it can have one only, say one_state = True"
@@ -144,7 +166,7 @@ class Check:
         except Error as error:
             raise Error(f"{self.tokens} tokens in one call: {error}") from None
         except Exception as error:
-            raise Error(f"it fails with {self.tokens} tokens in one call: {type(error).__name__}: {error}; fewer are asked by max_tokens=, smaller ids by vocabulary=") from error
+            raise Error(f"it fails with {self.tokens} tokens in one call: {type(error).__name__}: {error}; fewer are asked by max_tokens={self.words.others}") from error
         if self.weighted and not runner.whole:
             off = float(differences(self.weighted(window=self.window).at_once(runner.sequences[A][None])[0], first).max()) / runner.size_of(A)
             if off > AGREED and np.isfinite(first).all():
@@ -201,7 +223,7 @@ class Check:
             other = runner.ask(A)
         finally:
             runner.sequences[A] = own
-        return bool(differences(other[-1], first[-1]).max() > CLEAR * runner.allowed() * runner.size_of(A))
+        return bool(differences(other[-1], first[-1]).max() > 2 * runner.allowed() * runner.size_of(A))
 
     # Names.
 
@@ -218,16 +240,14 @@ class Check:
             if found:
                 self.by_numbers, self.not_explained = True, aside
                 return found
-        best: tuple[list[Mistake], list[str]] = [], []
         possible = [one for one in MISTAKES if one.is_of_others or not self.weighted]  # the numbers rule out the others
-        for layers in (2, 1, 3):  # a mistake in one layer alone shows elsewhere, and so does a window in three
-            found, aside = self.explained(some, [(one, self.made(one, kind, layers)) for one in possible for kind in self.kinds(one)], self.pattern_of)
-            if found and (not best[0] or len(aside) < len(best[1])):
-                best = found, aside
-            if found and not aside:
-                break
-        self.not_explained = best[1]
-        return best[0]
+        best: list[Mistake] = []
+        for variant in (False, True) if self.positions == "none" else (2, 1, 3):  # a mistake in one layer alone shows elsewhere, and so does a window in three
+            found, aside = self.explained(some, [(one, self.made(one, kind, variant)) for one in possible for kind in self.kinds(one)], self.pattern_of)
+            if found and (not best or len(aside) <= len(self.not_explained)):
+                best = [*best, *found] if best and len(aside) == len(self.not_explained) else found
+                self.not_explained = aside
+        return [one for one in MISTAKES if one in best]
 
     def explained(self, groups: Sequence[Sequence[Outcome]], left: Sequence[tuple[Mistake, Remembered]],
                   pattern_of: Callable[..., Any]) -> tuple[list[Mistake], list[str]]:
@@ -253,16 +273,20 @@ class Check:
     def kinds(self, mistake: Mistake, is_weighted: bool = False) -> Iterator[str]:
         for kind in mistake.kinds:
             own = KINDS[kind].get("positions", "rotary")
-            if is_weighted and (kind in ("source", "recurrent") or (kind in PLACED and own != self.positions)):
+            is_other = mistake.is_placed or kind != mistake.kinds[0] if self.positions == "none" else own != self.positions
+            if is_weighted and (kind in ("source", "recurrent") or (kind in PLACED and is_other)):
                 continue
             of_window = kind in ("ring", "first kept")
             if (kind == "source") == self.runner.has_source and (bool(self.window) or not of_window) and (of_window or kind_of(kind, self.kind)):
                 yield kind
 
-    def made(self, mistake: Mistake, kind: str, layers: int) -> Remembered:
-        """The small decoder with that mistake, called as the adapter is."""
+    def made(self, mistake: Mistake, kind: str, variant: int) -> Remembered:
+        """The small decoder with that mistake, called as the adapter is. variant: how many layers it has; of attention alone, whether a chunk is
+        given to it token by token"""
+        if self.positions == "none":
+            return self.weighted_made(mistake, kind, bool(variant))
         of_window = self.window and kind in ("ring", "first kept", *PLACED)
-        return made(mistake, kind, layers, self.window if of_window else 0, self.tokens, min(self.vocabulary, 64), self.seed, "whole" in self.runner.can,
+        return made(mistake, kind, variant, self.window if of_window else 0, self.tokens, min(self.vocabulary, 64), self.seed, "whole" in self.runner.can,
                     tuple(sorted(self.runner.takes)))
 
     def weighted_made(self, mistake: Mistake, kind: str, takes_tokens: bool) -> Remembered:
@@ -278,12 +302,14 @@ class Check:
 
     def lines_of(self, outcome: Outcome) -> Between | str | None:
         """The wrong call beside the same tokens at once, recorded."""
-        if outcome.schedule is AGAIN or outcome.first is None or not any(call.do == "step" for call in outcome.schedule.calls):
+        if outcome.schedule is AGAIN or outcome.first is None:
             return None
         return recorded(self.runner, outcome.schedule, outcome.first)
 
     def find_weights(self) -> None:
         """Sets weighted, where the weights are known, and few enough."""
+        if self.decoder:
+            return self.use(self.decoder)
         given = getattr(self.runner.adapter, "weights", None)
         returned = given() if callable(given) else None
         if returned is None:
@@ -294,7 +320,9 @@ class Check:
         if sum(math.prod(getattr(one, "shape", ())) for one in weights.values()) > MOST_WEIGHTS:
             self.left_out["the numbers of mistakes"] = f"more than {MOST_WEIGHTS} weights: mistakes are told apart by what differs alone"
             return
-        weighted = partial(Weighted, config, weights)
+        self.use(partial(Weighted, config, weights))
+
+    def use(self, weighted: Callable[..., Decoder]) -> None:
         self.positions = weighted().positions  # refuses what it does not know
         self.weighted = weighted
         if "whole" not in self.runner.can:
@@ -475,6 +503,7 @@ class CallsReport:
     not_explained   schedules in which something else is wrong than these mistakes do
     pattern         of each schedule that was run, its marks: {"step by step": {"A": "....|x|x"}}
     checked         what was asked about and compared
+    case            the inputs of one prompt that were compared besides, where a function of attention was checked; else None
     left_out        schedules that were not run, each with the reason
     why_undecided   what is missing for a verdict
     hint            what else can be the cause
@@ -500,40 +529,56 @@ class CallsReport:
         self.case: str | None = None
         results = sum(one.compared for one in check.outcomes)
         steps = sum(one.schedule.steps for one in check.outcomes)
-        name = type(getattr(runner.adapter, "model", runner.adapter)).__name__
-        reference = ("what these weights give" if runner.whole else "the whole without a cache") if "whole" in runner.can else "the whole in one call"
+        name = check.words.name or type(getattr(runner.adapter, "model", runner.adapter)).__name__
+        reference = (check.words.at_once if runner.whole else "the whole without a cache") if "whole" in runner.can else "the whole in one call"
         self.checked = (f"{name}: {results} results of {len(check.outcomes)} schedules, {steps} calls, compared with {reference}; sequences of {check.tokens} and "
-                        f"{len(runner.sequences[B])} tokens, {check.vocabulary} ids" + f", a window of {check.window}" * bool(check.window))
+                        f"{len(runner.sequences[B])} tokens, {check.vocabulary} {check.words.ids}" + f", a window of {check.window}" * bool(check.window))
         if runner.eps:
             self.checked += f", as {next(name for name, eps in EPSILONS.items() if eps == runner.eps)}"
+        if runner.rounded:
+            self.checked += f", with a cache of {runner.adapter.cache_type}"
         self.worst = max((one.worst for one in check.outcomes), default=0.0)
         self.allowed = runner.allowed() if runner.eps else 0.0
+        self._result = check.words.result
         self._wrong = {one.schedule.name: one.schedule for one in wrong}
-        self.text = "".join(line + "\n" for line in self.lines())
         self.json = {"verdict": verdict, "same": self.ok, "checked": self.checked, "first_wrong": self.first_wrong and finite(asdict(self.first_wrong)),
                      "looks_like": [{"id": one.id, "sentence": one.sentence, "why": one.why, "link": one.link} for one in self.mistakes],
                      "between": self.between and asdict(self.between), "not_explained": self.not_explained, "by_numbers": self.by_numbers,
                      "pattern": self.pattern, "left_out": self.left_out, "why_undecided": self.why_undecided, "hint": self.hint,
                      "worst": finite(self.worst), "allowed": self.allowed, "schedules": [one.json() for one in self.schedules]}
 
+    @property
+    def text(self) -> str:
+        return "".join(line + "\n" for line in self.lines())
+
+    def add(self, one: Report) -> None:
+        """What one call of a function shows besides."""
+        self.case = one.case if one else None
+        if not one and (one.between or one.first_wrong and one.first_wrong.file):
+            place = one.first_wrong
+            self.between = one.between or Between(None, Origin(place.file, place.line, place.variable, place.function))
+            self.left_out.pop("lines of the source", None)
+        self.json.update(case=self.case, between=self.between and asdict(self.between), left_out=self.left_out)
+
     def lines(self) -> Iterator[str]:
         first = self.first_wrong
         if first:
             schedule = self._wrong[first.schedule]
             yield (f"first wrong: {first.schedule} ({schedule.says}), call {first.call}, sequence {first.sequence}, position {first.position}: "
-                   f"off by {first.off:.3g}, where the largest logit is {first.size:.3g}: {first.found:.6g}, expected {first.expected:.6g}")
+                   f"off by {first.off:.3g}, where the largest {self._result} is {first.size:.3g}: {first.found:.6g}, expected {first.expected:.6g}")
             width = max(len(name) for name in self._wrong)
             yield f"{SAME} the same, {WRONG} different, | between calls of several tokens:"
             for name in self._wrong:
                 for i, (row, marks) in enumerate(self.pattern[name].items()):
                     yield f"  {name if i == 0 else '':{width}}  {row}  {shortened(marks)}"
             if self.between:
-                yield f"first wrong array of that call, beside those at once: {self.between.first_wrong}" + (
+                beside = ", beside those at once" * (first.schedule != "whole")
+                yield f"first wrong array of that call{beside}: {self.between.first_wrong}" + (
                     f"; last right: {self.between.last_right}" if self.between.last_right else "")
             right = [one.name for one in self.schedules if one.name not in self._wrong]
             yield f"right: {', '.join(right) or 'none'}"
             if self.by_numbers:
-                yield "the results are those of the mistake, made with these weights"
+                yield "the results are those of the mistake, made with the same numbers"
             if len(self.mistakes) > 1:
                 yield f"this pattern is that of each of these {len(self.mistakes)}, and may be that of others:"
             for mistake in self.mistakes:
@@ -545,7 +590,7 @@ class CallsReport:
                 yield f"that does not explain: {', '.join(self.not_explained)}"
         else:
             yield f"schedules: {', '.join(one.name for one in self.schedules) or 'none'}"
-            yield f"differences: at most {self.worst:.2g} of the largest logit; allowed {self.allowed:.2g}"
+            yield f"differences: at most {self.worst:.2g} of the largest {self._result}; allowed {self.allowed:.2g}"
         for failure in self.failures:
             yield f"besides: {failure}"
         reasons: dict[str, list[str]] = {}
@@ -570,7 +615,7 @@ class CallsReport:
         return self.ok
 
     def __str__(self) -> str:
-        return f"checked: {self.checked}\n{self.text}"
+        return f"checked: {self.checked}\n" + f"and a prompt, and a chunk after one, with {self.case}\n" * bool(self.case) + self.text
 
     def __repr__(self) -> str:
         return f"<attn.CallsReport: {self.verdict}" + (f", first in {self.first_wrong.schedule}>" if self.first_wrong else ">")

@@ -23,11 +23,9 @@ def recorded(runner: Runner, schedule: Schedule, first: Difference) -> Between |
     number, sequences, at_once = NAMES.index(first.sequence), list(runner.sequences), dict(runner.at_once)
     call = [one for one in schedule.calls if one.do in ("step", "packed")][first.call - 1]
     row = next(row for row in call.rows if row.sequence == number)
-    if call.do == "packed":
-        return "packed() is no call with a state"
-    if runner.whole or "whole" not in runner.can:
-        if first.call == 1:
-            return "the first call is wrong, and there is no whole() to compare it with"
+    has_whole = "whole" in runner.can and not runner.whole
+    if call.do == "step" and first.call == 1 and not has_whole:
+        return "the first call is wrong, and there is no whole() to compare it with"
     with OwnFolder() as folder:
         a, b = str(Path(folder, "at_once.npz")), str(Path(folder, "calls.npz"))
 
@@ -38,12 +36,12 @@ def recorded(runner: Runner, schedule: Schedule, first: Difference) -> Between |
             if runner.vocabulary >= len(sequences[number]):
                 runner.sequences[number] = np.random.default_rng(1).permutation(runner.vocabulary)[:len(sequences[number])]
             ids = runner.sequences[number][None, :row.end]
-            if runner.whole or "whole" not in runner.can:
-                runner.watched, state = watch(a), runner.start([row])
-                runner.step(state, ids, None, None)
-            else:
+            if has_whole:
                 with watch(a):
                     runner.guarded(runner.adapter.whole, runner.given(ids))
+            else:
+                runner.watched, state = watch(a), runner.start([row])
+                runner.step(state, ids, None, None)
             runner.watch = lambda call: watch(b) if call == first.call else None
             Playing(runner, Outcome(schedule), until=first.call).play()
             return between_of(compare(a, b), row if len(call.rows) == 1 and row.begin else None)

@@ -45,6 +45,11 @@ class Mistake:
         return bool({"of_document", "packed_places", "resets"} & set(self.overrides))
 
     @property
+    def is_placed(self) -> bool:
+        """It is about positions."""
+        return bool({"counted", "told", "query_places", "stored_keys", "bias", "packed_places"} & set(self.overrides))
+
+    @property
     def is_of_others(self) -> bool:
         """It reads what others have stored: its numbers are theirs."""
         return "tokens_to_read" in self.overrides

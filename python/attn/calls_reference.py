@@ -35,7 +35,7 @@ class State:
 class Decoder(Calls):
     """A decoder whose state is one of several kinds.
 
-    positions  "rotary", "learned" or "alibi"
+    positions  "rotary", "learned", "alibi" or "none"
     window     keys that a query sees, itself among them; the cache is a ring of so many slots; 0 for all
     kept       first tokens that a window keeps in sight
     page       tokens in a page of the pool where keys and values are; 0 for one block of memory per row
@@ -85,6 +85,11 @@ class Decoder(Calls):
             return np.concatenate(results, 1), state
         real = self.real_tokens(state, ids, mask)
         order = np.where(real, state.count[:, None] + np.cumsum(real, 1) - 1, -1)
+        result = self.computed(ids, state, order, positions, documents)
+        state.real, state.calls, state.prompt = np.concatenate([state.real, real], 1), state.calls + 1, state.prompt or ids.shape[1]
+        return result, state
+
+    def computed(self, ids: Array, state: State, order: Array, positions: Array | None, documents: Array | None) -> Array:
         x = self.embedding[ids]
         if self.positions == "learned":
             x = x + self.learned_at(self.places(state, order, positions, 0))
@@ -97,8 +102,7 @@ class Decoder(Calls):
                 queries = self.split(norm(x) @ weights["cross_q"])
                 x = x + self.joined(softmax(self.scores(queries, keys)), values) @ weights["cross_o"]
             x = x + self.feed_forward(layer, self.normed(layer, "feed_forward", x))
-        state.real, state.calls, state.prompt = np.concatenate([state.real, real], 1), state.calls + 1, state.prompt or ids.shape[1]
-        return self.normed(-1, "", x) @ self.head, state
+        return self.normed(-1, "", x) @ self.head
 
     def at_once(self, ids: Array) -> Array:
         return self.step(ids, self.start(len(ids)))[0]

@@ -34,10 +34,13 @@ class Calls:
     packed(ids, documents, positions)    logits of several sequences in one row (1, n): documents says which one a token is of
 
     One that can't do something for these sizes raises NotImplementedError. ids are NumPy's integers; like = "torch" makes them tensors.
-    one_state = True says that a new state ends the one before it.
+    one_state = True says that a new state ends the one before it, cache_type = "int8" that keys and values are rounded between calls, a row of
+    CACHE_STEPS, and page_size = 16 that they stand in blocks of so many tokens.
     """
 
     like: str | Callable[[Array], Any] = "numpy"
+    cache_type: str | None = None
+    page_size = 0
     one_state = False  # True where there is one at a time, such as in buffers of a module, which start() empties
 
     def start(self, batch: int) -> Any:
@@ -183,11 +186,12 @@ def padded(name: str, says: str, prompts: Sequence[tuple[int, int, int, int]], a
     return Schedule(name, tuple(calls), says)
 
 
-def schedules(tokens: int, window: int = 0) -> list[Schedule]:
+def schedules(tokens: int, window: int = 0, page: int = 0) -> list[Schedule]:
     """The simplest first.
 
     tokens  of the longest sequences, 12 or more
     window  keys that a query sees, where that is known
+    page    tokens of a block of the cache, where that is known
     """
     third, prompt = tokens // 3, min(5, tokens // 3)
     short = tokens_of_short(tokens)
@@ -212,6 +216,8 @@ def schedules(tokens: int, window: int = 0) -> list[Schedule]:
         alone("long after short", "a chunk that is longer than what was before it", 3, tokens - 6),
         *([alone("at the window's edge", "chunks of one token less than the window, of as many and of one more",
                  *cut(tokens, window - 1, 1, 1, window, 1, window + 1))] if window > 1 else []),
+        *([alone("at a page's edge", "chunks that fill a page but for one token, fill it, and go beyond",
+                 *cut(tokens, page - 1, 1, 1, page - 1, page, page + 1))] if page > 1 else []),
         Schedule("second request", (start_of([A]), *steps_of([A], cut(tokens, prompt, *ones[:4])[:5]), start_of([B]), *steps_of([B], cut(short, 3, 1, 1)),
                                     start_of([A]), *steps_of([A], cut(tokens, prompt, 1, 1))), "a new state after another one was used"),
         Schedule("in turn", (start_of([A], "s"), start_of([B], "t"), *(call for i in range(3) for call in (
@@ -307,6 +313,12 @@ class Runner:
         self.watched: Any = None
         self.at_once: dict[int, Array] = {}
         self.eps = 0.0
+        self.rounded = 0.0  # of the largest logit: what roundings of the cache can do
+        kept = getattr(adapter, "cache_type", None)
+        if kept is not None:
+            if kept not in CACHE_STEPS:
+                raise Error(f"cache_type is {kept!r}, expected one of {', '.join(CACHE_STEPS)}")
+            self.rounded = 4 * CACHE_STEPS[kept]
         self.notes: dict[str, None] = {}
         self.width = 0
         self.calls = 0
@@ -342,7 +354,10 @@ class Runner:
     def guarded(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         self.calls += 1
         with np.errstate(all="ignore"), no_gradients():
-            return function(*arguments, **named)
+            try:
+                return function(*arguments, **named)
+            except SystemExit as end:  # which would end whoever checks, with success where its code is 0
+                raise Error(f"{getattr(function, '__name__', 'it')}() calls sys.exit({end.code!r})") from None
 
     def start(self, rows: Sequence[Row]) -> Any:
         source = {"source": self.given(np.stack([self.sources[row.sequence] for row in rows]))} if self.has_source else {}
@@ -374,7 +389,7 @@ class Runner:
         if array.dtype.kind not in "fiu":
             raise Error(f"{who} returned numbers of the type {array.dtype}, expected real ones")
         self.width = width
-        self.eps = max(self.eps, EPSILONS.get(type_of(value), EPSILONS["float64"]))
+        self.eps = max(self.eps, EPSILONS.get(type_of(value), EPSILONS["float64"]), getattr(self.adapter, "coarsest", 0.0))
         return array.astype(np.float64)
 
     def asked_again(self) -> tuple[Array, Array, str]:
@@ -401,7 +416,7 @@ class Runner:
         """Of the largest logit: what roundings can do."""
         if self.tolerance is not None:
             return self.tolerance
-        return (ROUNDED if self.eps < 1e-5 else 24) * self.eps
+        return max(self.rounded, (ROUNDED if self.eps < 1e-5 else 24) * self.eps)
 
     def run(self, schedule: Schedule, altered: Altered | None = None) -> Outcome:
         outcome = Outcome(schedule)
@@ -419,8 +434,8 @@ class Runner:
 class Altered:
     """A run with other ids in one part of what a token's result can depend on.
 
-    part  "before": tokens of its row in earlier calls; "after": of its row in its call, behind it; "padding"; "others": of other rows
-          of its state; "requests": of other states
+    part  "before": tokens of its row in earlier calls; "not the first": these, but for the first token of all; "after": of its row in its call,
+          behind it; "padding"; "others": of other rows of its state; "requests": of other states
     """
 
     part: str
@@ -429,17 +444,18 @@ class Altered:
     column: int
     state: str
 
-    def changes(self, call: int, state: str, row: int, tokens: int, left: int, width: int) -> Array:
+    def changes(self, call: int, state: str, row: int, tokens: Row) -> Array:
         """(width): of a row of a call, which ids are others."""
-        column = np.arange(width)
-        is_token = (column >= left) & (column < left + tokens)
+        column = np.arange(tokens.width)
+        is_token = (column >= tokens.left) & (column < tokens.width - tokens.right)
         own = state == self.state and row == self.row
-        return {"before": is_token & (own and call < self.call), "after": is_token & (own and call == self.call) & (column > self.column),
+        before = is_token & (own and call < self.call)
+        return {"before": before, "not the first": before & (column - tokens.left + tokens.begin > 0), "after": is_token & (own and call == self.call) & (column > self.column),
                 "padding": ~is_token & (state == self.state), "others": is_token & (state == self.state and not own and call <= self.call),
                 "requests": is_token & (state != self.state)}[self.part]
 
 
-PARTS = ("before", "after", "padding", "others", "requests")
+PARTS = ("before", "not the first", "after", "padding", "others", "requests")
 
 
 class Playing:
@@ -477,7 +493,7 @@ class Playing:
             tokens = slice(row.left, row.left + row.end - row.begin)
             ids[i, tokens], now[i, tokens] = runner.sequences[row.sequence][row.begin:row.end], True
             if self.altered:
-                changed = self.altered.changes(self.call + 1, self.name_of(call.state), i, row.end - row.begin, row.left, width)
+                changed = self.altered.changes(self.call + 1, self.name_of(call.state), i, row)
                 ids[i, changed] = (ids[i, changed] + 1 + runner.vocabulary // 3) % runner.vocabulary
         real = np.concatenate([before, now], 1)
         positions = np.maximum(before.sum(1, keepdims=True) + np.cumsum(now, 1) - 1, 0)
@@ -496,7 +512,8 @@ class Playing:
         ids = np.concatenate([runner.sequences[row.sequence][row.begin:row.end] for row in rows])[None]
         documents = np.concatenate([np.full(row.end - row.begin, i) for i, row in enumerate(rows)])[None]
         positions = np.concatenate([np.arange(row.begin, row.end) for row in rows])[None]
-        returned = runner.guarded(runner.adapter.packed, runner.given(ids), runner.given(documents), runner.given(positions))
+        with (runner.watch(self.call + 1) if runner.watch else None) or contextlib.nullcontext():
+            returned = runner.guarded(runner.adapter.packed, runner.given(ids), runner.given(documents), runner.given(positions))
         logits = runner.logits(returned, 1, ids.shape[1], "packed()")[0]
         self.state = ""
         ends = np.cumsum([row.end - row.begin for row in rows])
@@ -559,6 +576,7 @@ def differences(found: Array, expected: Array) -> Array:
 
 
 ROUNDED = 256  # times the step of a type, over the largest logit: what roundings can do
+CACHE_STEPS = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7, "float8": 2.0 ** -3, "int8": 1 / 127, "int4": 1 / 7}  # over the number, or the largest of a scale
 EPSILONS = {"float64": 2.0 ** -52, "float32": 2.0 ** -23, "float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}
 
 

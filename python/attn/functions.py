@@ -15,12 +15,14 @@ from attn_record.tensors import kind_of
 import attn_record
 
 from .arrays import array_of
-from .inputs import FIRST, GROUPS, MASKED_FIRST, MEMORY, OTHER_WIDTH, SHAPE, Case, cases, draw, draw_mask, fitted, shape_text
+from .calls import CallsReport
+from .calls_attention import AttentionCalls, check_calls_of, in_two_calls
+from .calls_schedules import EPSILONS
+from .inputs import FIRST, GROUPS, MASKED_FIRST, MEMORY, OTHER_WIDTH, SHAPE, Case, cases, draw, draw_mask, drawn_type, fitted, shape_text
 from .program import Error, OwnFolder
 from .report import Report, report_of
 from .trace import Array, Trace, run, with_step
 
-EPSILONS = {"float64": 2.0 ** -52, "float32": 2.0 ** -23, "float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}
 SENSES = {"mask": lambda allowed, _: allowed, "hidden": lambda allowed, _: ~allowed, "bias": lambda allowed, bias: np.where(allowed, bias, -np.inf)}
 OPTIONS = ("scale", "softcap", "left_window", "right_window", "kept")  # flags of attn run attention that say what a function computes
 EMPTY = "a query that can attend to nothing"
@@ -31,7 +33,7 @@ def check_function(function: Callable[..., Any], what: str, *, causal: bool | st
                    bias: str | None = None, mask_axes: str | None = None, axes: int | None = None, layout: str | None = None,
                    kv_heads: int | None = None, groups: bool = True, like: Callable[[Array], Any] | str | None = None, dtype: str | None = None,
                    sinks: str | None = None, lse: bool = False, max_tokens: int | None = None, backward: Callable[[Any], Any] | None = None, seed: int = 0,
-                   **options: Any) -> Report:
+                   cache: Any = None, **options: Any) -> Report | CallsReport:
     """Calls function(queries, keys, values) with inputs that tell mistakes apart, and says which it makes, on the first that shows it.
 
     Its own tensors are recorded, so that the report names file and line. Where an input leaves several mistakes possible, the
@@ -55,6 +57,10 @@ def check_function(function: Callable[..., Any], what: str, *, causal: bool | st
     lse        its second result is log(sum(exp(scores))) of each query
     max_tokens it takes no more queries, and no more keys
     backward   the loss of what it returns, in PyTorch or JAX: the gradients of queries, keys and values are compared, too
+    cache      it is called as function(queries, keys, values, cache), with those of the tokens of this call and what the last call returned, and
+               returns the output and the cache; causal. True where the first call gets None, or a function of the batch that makes a new one,
+               or an object that has start(batch), and reorder(), fork(), truncate(), join() as far as it can: see Calls. The answer is a
+               CallsReport, or, where one prompt is wrong without any mistake with a cache, a Report
     options    flags of attn run attention that say what it should compute: scale=1, softcap=50
     raises     Error where it fails, or returns something else, with the sizes that it was called with
     """
@@ -86,7 +92,45 @@ def check_function(function: Callable[..., Any], what: str, *, causal: bool | st
     for name in (form.name, sinks):
         if name is not None:
             expect_argument(function, name)
+    if cache is not None and cache is not False:
+        return check_with_cache(function, form, cache, mask_axes, backward, seed)
     return Check(function, form, np.random.default_rng(seed)).verdict(mask_axes, backward)
+
+
+def check_with_cache(function: Callable[..., Any], form: Form, cache: Any, mask_axes: str | None, backward: Any, seed: int) -> Report | CallsReport:
+    """The same tokens in several calls; and, where these have nothing to say, one call of them on all inputs."""
+    refused = {"sinks": form.sinks, "lse": form.lse, "backward": backward, "right_window": form.options.get("right_window"), 'causal="top-left"': form.causal == "causal-top-left"}
+    for name, given in refused.items():
+        if given is not None and given is not False:
+            raise Error(f"{name} can't be checked with a cache: check one call, attn.check(lambda *given: f(*given, None)[0], \"attention\", …)")
+    for name, given in form.options.items():
+        kinds = int if name in ("left_window", "kept") else (int, float)
+        if given is not None and (not isinstance(given, kinds) or isinstance(given, bool) or name != "scale" and given < 0):
+            raise Error(f"{name} is {given!r}, expected a {'whole ' * (kinds is int)}number")
+    form = replace(form, has_cache=True, causal="causal")
+    if cache is not True and not callable(getattr(cache, "start", cache)):
+        raise Error(f"cache is of the type {type(cache).__name__}, expected True where the first call gets None, a function of the batch that makes one, "
+                    "or an object that has start(batch)")
+    parameters = parameters_of(function) or {}
+    needs_mask = form.name in parameters and parameters[form.name or ""].default is inspect.Parameter.empty
+    alone = Check(in_two_calls(AttentionCalls(function, form, cache, None, needs_mask, seed)), form, np.random.default_rng(seed))
+    shapes = alone.shapes_taken(mask_axes) if form.name else []
+    calls = AttentionCalls(function, form, cache, next((one for one in shapes if "b" in one), next(iter(shapes), None)), needs_mask, seed)
+    report = check_calls_of(calls, form.max_tokens, seed)
+    if report.verdict == "undecided" or report.first_wrong and report.first_wrong.schedule not in ("whole", "asked again"):
+        return report
+    if calls.cache_type:
+        report.left_out["other inputs"] = f"a cache of {calls.cache_type} rounds"
+        return report
+    try:
+        one = alone.verdict(mask_axes, None)
+    except Error:
+        if report:
+            raise
+        return report  # such as of a cache whose sizes are another request's
+    if one or report.mistakes:
+        report.add(one)
+    return report if one or report.mistakes else one
 
 
 def axes_of(axes: int | None, layout: str | None) -> str:
@@ -129,10 +173,6 @@ def maker(like: Callable[[Array], Any] | str, dtype: str | None) -> tuple[Callab
     return made, found
 
 
-def drawn_type(dtype: str) -> str:
-    return "float32" if dtype == "bfloat16" else dtype
-
-
 def type_of(value: Any) -> str:
     kind = kind_of(value)
     return kind.numbers(value)[1] if kind else np.asarray(value).dtype.name
@@ -169,6 +209,11 @@ class Form:
     make: Callable[[Array], Any]
     dtype: str  # that the arguments have
     options: Mapping[str, Any]
+    has_cache: bool = False
+
+    def hiding(self, allowed: Array, added: Array) -> Array:
+        """What hides keys, as its argument has it."""
+        return SENSES[self.sense or "mask"](allowed, added)
 
     def outwards(self, array: Array, memory: str | None = None) -> Array:
         """(b, h, n, d) with the axes of the arguments."""
@@ -216,7 +261,7 @@ class Trial:
             allowed = draw_mask(case, random, form.causal)
             mask = form.mask_inwards(allowed, case.mask_axes)
             added = random.standard_normal(allowed.shape).astype(dtype)
-            self.named[form.name or ""] = SENSES[form.sense or "mask"](allowed, added)
+            self.named[form.name or ""] = form.hiding(allowed, added)
             if form.sense == "bias":
                 inputs["bias"] = full(form.mask_inwards(array_of("bias", form.make(added)), case.mask_axes), inputs)
             mask = full(mask, inputs)
@@ -313,7 +358,7 @@ class Trial:
         try:
             with np.errstate(all="ignore"):
                 return function(*arguments, **named)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Error(f"it fails with {self.text()}: {type(error).__name__}: {error}") from error
 
     def convention(self, output: Array) -> str:
@@ -383,6 +428,7 @@ class Check:
         diagnosed = 0
         for case in self.cases(self.shapes_taken(mask_axes)):
             trial = Trial(case, self.form, self.random)
+            trial.reference()
             try:
                 report = self.tried(trial)
             except Error as error:
@@ -415,7 +461,8 @@ class Check:
         for case in (*cases(form.axes, shapes, dtypes, form.kv_heads), *self.mistakable):
             if has_to and not case.mask:
                 case = replace(case, mask="all", mask_axes=shapes[0])
-            if (keeps_memory or not case.memory) and (form.has_groups or case.heads[0] == case.heads[1]) and (form.max_tokens is None or max(case.n, case.m) <= form.max_tokens):
+            if (keeps_memory or not case.memory) and (form.has_groups or case.heads[0] == case.heads[1]) and (
+                    form.max_tokens is None or max(case.n, case.m) <= form.max_tokens) and (not form.has_cache or case.n == case.m or case.n < case.m and not case.mask):
                 yield case
 
     def shapes_taken(self, mask_axes: str | None) -> list[str]:
@@ -428,7 +475,7 @@ class Check:
             return [mask_axes]
         taken, reasons = [], []
         for shape in form.mask_shapes():
-            case = fitted(replace(SHAPE, mask_axes=shape), form.axes, form.kv_heads)
+            case = fitted(replace(SHAPE, mask_axes=shape, **({"m": SHAPE.n} if form.has_cache else {})), form.axes, form.kv_heads)
             if (error := self.error_of(case)) is None:
                 taken.append(shape)
                 continue
@@ -454,7 +501,6 @@ class Check:
 
     def tried(self, trial: Trial) -> Report | None:
         """What is wrong in two calls with the same arguments; None where nothing is. raises Error where it fails"""
-        trial.reference()
         arguments, named = trial.arguments()
         given = dict(zip((*trial.drawn, *named), (*arguments, *named.values())))
         before = {name: array_of(name, one).copy() for name, one in given.items()}
@@ -512,7 +558,7 @@ class Check:
 
     def passed(self, backward: Callable[[Any], Any] | None) -> Report:
         """What attn diff says of one input, and at which others it looked."""
-        case = next(case for case in sorted(self.right, key=lambda case: not case.mask) if case.n != case.m and min(case.n, case.m) > 2)
+        case = next((case for case in sorted(self.right, key=lambda case: not case.mask) if case.n != case.m and min(case.n, case.m) > 2), self.right[0])
         trial = Trial(case, self.form, self.random)
         returned = trial.call(self.function, *trial.arguments())
         report = trial.diagnosed(self.function, trial.results(returned), trial.type_of(returned))

@@ -53,6 +53,11 @@ class Case:
         return ", ".join([*words, NUMBERS[self.numbers].format(f"numbers of about {self.largest:.3g}")])
 
 
+def drawn_type(dtype: str) -> str:
+    """NumPy has no bfloat16."""
+    return "float32" if dtype == "bfloat16" else dtype
+
+
 def shape_text(axes: str) -> str:
     """ "b1nm" as "(b, 1, n, m)"."""
     return f"({', '.join(axes)}{',' * (len(axes) == 1)})"
@@ -165,7 +170,7 @@ def cases(axes: str, mask_axes: Sequence[str], dtypes: Sequence[str], kv_heads: 
     each = tuple(replace(case, mask_axes=one) for one in mask_axes for case in MASKED_EACH)
     more = tuple(replace(case, mask_axes=mask_axes[i % len(mask_axes)]) for i, case in enumerate(MASKED)) if mask_axes else ()
     masked = MASKED_FIRST if "nm" in mask_axes else ()
-    far = HALF if np.finfo(dtypes[0]).max < 1e6 else FAR
+    far = HALF if float(np.finfo(dtypes[0]).max) < 1e6 else FAR
     found = (fitted(case, axes, kv_heads, far) for case in (*FIRST, *overflowing, *SCORES[:2], *masked, *each, *SCORES[2:], *SMALL, *OTHERS,
                                                             *SHARED, *more, *KEYS, *TILES, *QUERIES))
     return iter(dict.fromkeys(found))

@@ -367,6 +367,13 @@ decoder_layer_calls = of_all_tokens(decoder_layer, ("x",))
 gated_delta_net_calls = of_all_tokens(gated_delta_net, ("x",))
 
 
+def beam_attention_calls(state, queries, keys, values, rows, causal):
+    """Row i goes on as row rows[i] did."""
+    past = [] if state is None else [one[rows] for one in state]
+    keys, values = (torch.cat([*before, new], 1) for before, new in zip((past[:1], past[1:]), (keys, values)))
+    return attention(queries, keys, values, causal=causal), (keys, values)
+
+
 def paged_attention_calls(state, queries, new_keys, new_values, key_pages, value_pages, block_table, past_lengths, causal):
     """Token by token into the pages of its row, and out of them again."""
     key_pages, value_pages, lengths = state or (key_pages.clone(), value_pages.clone(), past_lengths.tolist())

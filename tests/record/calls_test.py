@@ -85,6 +85,28 @@ class RightOnes(unittest.TestCase):
         self.assertEqual(report.verdict, "different")
         self.assertIn("positions_restart", names(report))
 
+    def test_a_cache_of_fewer_bits_says_its_type(self):
+        for kind, to_type in (("float16", lambda x: x.astype(np.float16).astype(float)), ("int8", lambda x: np.round(127 * x) / 127)):
+            def build(**options):
+                return Stored(to_type, kind, **options)
+
+            for seed in range(2):
+                report = checked(build(seed=seed, scaled=True, d=8))
+                self.assertEqual(report.verdict, "the same", report)
+                self.assertIn(f"with a cache of {kind}", report.checked)
+                self.assertNotEqual(checked(Stored(to_type, None, seed=seed, scaled=True, d=8)).verdict, "the same")
+            for mistake in ("scales_dropped", "scales_twice", "scales_of_other_token"):
+                with self.subTest(kind=kind, mistake=mistake):
+                    self.assertEqual(checked(mistake_called(mistake).made(build, scaled=True, d=8)).verdict, "different")
+
+    def test_a_block_of_the_cache_is_filled(self):
+        adapter = Paged(16, False)
+        adapter.page_size = 16
+        report = checked(adapter)
+        self.assertEqual((report.verdict, report.pattern["at a page's edge"]["A"]), ("the same", "...............|..|...............|....."), report)
+        adapter.is_wrong = True
+        self.assertIn("page_too_many", names(checked(adapter)))
+
     def test_a_cache_of_fewer_bits_needs_a_tolerance(self):
         class Rounded(Decoder):
             def store(self, state, layer, new):
@@ -92,6 +114,17 @@ class RightOnes(unittest.TestCase):
 
         self.assertNotEqual(checked(Rounded()).verdict, "the same")
         self.assertEqual(checked(Rounded(), tolerance=0.01).verdict, "the same")
+
+
+class Stored(Decoder):
+    """Keys and values, as parts of a scale, are rounded where they are stored."""
+
+    def __init__(self, to_type, cache_type, **options):
+        super().__init__(**options)
+        self.to_type, self.cache_type = to_type, cache_type
+
+    def store(self, state, layer, new):
+        super().store(state, layer, {**new, **{name: self.to_type(new[name]) for name in ("keys", "values")}})
 
 
 def mistake_called(name):
@@ -586,6 +619,8 @@ class Hostile(unittest.TestCase):
         self.refused(Lists(), "max_tokens is 3", max_tokens=3)
         self.refused(Lists(), "kind is 'x'", kind="x")
         self.refused(Lists(), "cache is for", cache="static")
+        for name, value in (("cache_type", "int9"), ("cache_type", 8), ("page_size", "x"), ("page_size", -4)):
+            self.refused(type("Said", (Lists,), {name: value})(), f"{name} is {value!r}")
         for no_model, word in ((Lists, "is a class"), (len, "no model of transformers"), (None, "no model of transformers")):
             self.refused(no_model, word)
         with self.assertRaises(attn.Error):
