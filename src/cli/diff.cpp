@@ -60,7 +60,7 @@ Outcome outcome_of(const diff::Diff& diff, const Request& request)
 
 // ------------------------------------------------------------------------------------------------ what it looks like
 
-void print_likely_mistakes(const diff::Diff& diff)
+void print_likely_mistakes(const diff::Diff& diff, bool is_everywhere)
 {
     const std::vector<diff::Diagnosis> diagnoses = diff::diagnose(diff);
     const Step* later = diagnoses.empty() ? nullptr : diagnoses.front().later;
@@ -69,7 +69,8 @@ void print_likely_mistakes(const diff::Diff& diff)
         print("looks like none of the well-known mistakes that were tried; the model is too large to try all of them: "
               "save some of the steps before, or give --budget\n");
     else if (!is_named && diff.first_wrong() != nullptr)
-        print("looks like none of the well-known mistakes that attn pitfalls lists\n");
+        print("looks like none of the well-known mistakes that attn pitfalls lists{}\n",
+              is_everywhere ? ", made in all steps that they concern" : "");
     for (const diff::Diagnosis& diagnosis : diagnoses) {
         if (diagnosis.is_alternative) {
             print("  {} gives these numbers, too: {}\n", diagnosis.pitfall->id, diagnosis.pitfall->sentence);
@@ -282,7 +283,7 @@ int report(const diff::Diff& diff, const Request& request)
 {
     print_first(diff);
     if (request.diagnoses)
-        print_likely_mistakes(diff);
+        print_likely_mistakes(diff, request.options.everywhere);
     print_others(diff);
     print_names(diff);
     print_noise(diff);
@@ -447,7 +448,7 @@ void expect_no_reference_needed(const Request& request)
 {
     const diff::DiffOptions& options = request.options;
     const bool is_needed = !options.names.empty() || options.table || options.atol || options.rtol || options.type ||
-                           options.all || request.diagnoses || request.budget;
+                           options.all || options.everywhere || request.diagnoses || request.budget;
     if (is_needed)
         throw Error(request.reference.string() +
                     " is no trace, so that two runs are compared: only --json goes with that");
@@ -462,6 +463,8 @@ int compare(const Request& request)
         expect_no_reference_needed(request);
         return diff_runs(request.reference, request.mine, request.for_machines);
     }
+    if (request.options.everywhere && !request.diagnoses)
+        throw Error("--everywhere has no effect without --diagnose");
     const BudgetScope budget{budget_for(request.budget, {request.reference, request.mine})};
     const Recording reference = files::read_trace(request.reference);
     const diff::Diff result = diff::compare(reference, request.mine, request.options);
@@ -525,22 +528,24 @@ FlagGroup number_flags(Request& request)
 Command diff_command()
 {
     const auto request = std::make_shared<Request>();
-    return {.name = "diff",
-            .summary =
-                "find the first step in which your program's numbers differ from a reference, or from another run",
-            .details = description,
-            .groups = {{"Arguments",
-                        {{"REFERENCE.npz", "", request->reference,
-                          "a trace, as --trace writes it; or another run, as MINE"},
-                         {"MINE", "", request->mine, "a trace, an .npz of plain arrays, or a folder of .npy files"}}},
-                       name_flags(*request),
-                       number_flags(*request),
-                       {"Verdict",
-                        {{"--all", "", request->options.all, "fail also where MINE lacks a step or has other arrays"},
-                         {"--diagnose", "", request->diagnoses, "name the well-known mistake in the first wrong step"},
-                         {"--json", "", request->for_machines, "print JSON"},
-                         budget_flag(request->budget)}}},
-            .run = [request] { return compare(*request); }};
+    return {
+        .name = "diff",
+        .summary = "find the first step in which your program's numbers differ from a reference, or from another run",
+        .details = description,
+        .groups = {{"Arguments",
+                    {{"REFERENCE.npz", "", request->reference,
+                      "a trace, as --trace writes it; or another run, as MINE"},
+                     {"MINE", "", request->mine, "a trace, an .npz of plain arrays, or a folder of .npy files"}}},
+                   name_flags(*request),
+                   number_flags(*request),
+                   {"Verdict",
+                    {{"--all", "", request->options.all, "fail also where MINE lacks a step or has other arrays"},
+                     {"--diagnose", "", request->diagnoses, "name the well-known mistake in the first wrong step"},
+                     {"--everywhere", "", request->options.everywhere,
+                      "with --diagnose, make a mistake in all steps that it concerns and not in some, which is quick"},
+                     {"--json", "", request->for_machines, "print JSON"},
+                     budget_flag(request->budget)}}},
+        .run = [request] { return compare(*request); }};
 }
 
 } // namespace attn::cli
