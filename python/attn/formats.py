@@ -120,7 +120,11 @@ def raw_file(path: Path, shape: tuple[int, ...] | None, dtype: str) -> Arrays:
 
 def text_file(path: Path) -> Arrays:
     """Logits as llama.cpp's logits program writes them, "17: -1.234567" in each line; or a number in each."""
-    lines = [line.split(":") for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    text = path.read_text(encoding="utf-8")
+    if re.search(r"^\s*sum = ", text, re.M):
+        raise Error(f"{path} is what llama.cpp's eval-callback prints, of each tensor the ends of its axes to four digits, which tells too little; "
+                    "its logits program saves all of the last token's")
+    lines = [line.split(":") for line in text.splitlines() if line.strip()]
     try:
         wrong = next((i for i, words in enumerate(lines) if len(words) > 2 or (len(words) == 2 and int(words[0]) != i)), None)
         if wrong is None and lines:

@@ -336,6 +336,7 @@ class Hostile(Port):
             ("3 bytes", given(logits=file("a.bin", b"123"))), ("0 bytes", given(logits=file("b.bin", b""))),
             ("expected 2 x 2 numbers", given(logits=file("c.bin", b"12345678"), shape=(2, 2))), ("dtype is 'int4'", given(logits=file("d.bin", b"1234"), dtype="int4")),
             ("no file of logits", given(logits=file("a.txt", b"0: 1\n2: 1\n"))), ("no file of logits", given(logits=file("b.txt", b""))),
+            ("eval-callback", given(logits=file("d.txt", b"ggml_debug: l_out-0 = (f32) ADD(a{2, 1, 1, 1}, }) = {2, 1, 1, 1}\n  [ 1.0, 2.0 ]\n  sum = 3.0\n"))),
             ("can't be read", given(logits=file("c.txt", b"\xff\xfe"))), ("can't be read", given(logits=file("a.npz", b"PK\3\4"))),
             ("can't be read", given(logits=file("a.npy", b"\x93NUMPY\1\0\x46\0{'descr': '|O', 'fortran_order': False, 'shape': (1,), }" + 80 * b" "))),
             ("expected (40,)", given(logits=logits[:-1])), ("expected real numbers", given(logits=np.arange(40))), ("expected real numbers", given(logits=np.zeros((2, 3, 40)))),
