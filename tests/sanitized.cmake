@@ -27,4 +27,4 @@ set(disabled_tests python_calls docs_lessons_by_numpy docs_pages docs_for_reposi
                    stories_of_the_small_model sentences_of_the_translator
                    backward_passes_by_numpy mistakes_by_numpy plainly_wrong_by_numpy strangers_by_numpy
                    right_programs_by_numpy modules_by_pytorch decoder_modules_by_pytorch names_of_others_by_pytorch masks_by_pytorch
-                   record_by_pytorch vectors_by_pytorch vectors_runners vectors_cheats vectors_program python_functions python_notebook gradients_by_pytorch fast_gradients_by_pytorch fast_errors_by_pytorch)
+                   record_by_pytorch vectors_by_pytorch vectors_runners vectors_cheats vectors_program python_functions python_notebook python_port gradients_by_pytorch fast_gradients_by_pytorch fast_errors_by_pytorch)

@@ -10,6 +10,8 @@
     trace.explain("self_attn.head.0.weights[2,1]")
     trace.diff({"scores": scores, "out": out}).first_wrong
 
+    attn.check_port("SmolLM2-135M", ids, logits)        # a port of a published model, from its last logits
+
     attn.exercise("06_multi_head", my_merged_heads)     # is the exercise of lesson 6 right?
 
 It needs NumPy, and the program attn: on PATH, named by the environment's ATTN, or built in the checkout that this package is in.
@@ -23,10 +25,12 @@ from .calls_schedules import Call, Calls, Row, Schedule
 from .checking import check
 from .comparison import Comparison, Growth, Pair, Side, compare
 from .exercises import exercise
+from .formats import read_dump
 from .functions import check_function
+from .port import PortReport, check_port
 from .program import Error
 from .report import Mistake, Place, Report, Window
 from .trace import Page, Picture, Step, Trace, Verified, load, pitfalls, run
 
 __all__ = ["Call", "Calls", "CallsReport", "Comparison", "Error", "Growth", "Mistake", "Page", "Pair", "Picture", "Place", "Report", "Row", "Schedule", "Side",
-           "Step", "Trace", "Verified", "Window", "check", "check_calls", "check_function", "compare", "exercise", "load", "pitfalls", "record", "run"]
+           "Step", "Trace", "Verified", "Window", "check", "check_calls", "check_function", "check_port", "compare", "exercise", "load", "pitfalls", "read_dump", "record", "run"]

@@ -1,4 +1,4 @@
-"""The command attn: check, which is Python, and all that the program attn has."""
+"""The command attn: check and port, which are Python, and all that the program attn has."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ def main() -> None:
         from .script import main as check
 
         sys.exit(check(sys.argv[2:]))
+    if sys.argv[1:2] == ["port"]:
+        from .port import main as port
+
+        sys.exit(port(sys.argv[2:]))
     try:
         program = find_program()
     except Error as error:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import MOST_NUMBERS, array_and_flag, weights_in, write_arrays
+from .formats import as_program_reads, is_read_by_program, read_dump
 from .program import Error, OwnFolder, call, flags_of, plain_word
 from .report import Report, report_of
 
@@ -166,12 +167,14 @@ class Trace(Mapping[str, Array]):
     def diff(self, mine: Any, **options: Any) -> Report:
         """Compares yours with this reference, and names the first step that is wrong and the mistake in it.
 
-        mine     arrays by name, one array (the result), the path of an .npz file or of a folder of .npy files, or a trace
+        mine     arrays by name, one array (the result), a trace, or the path of what read_dump() knows: .npz, a folder of .npy, .pt, …
         options  flags of attn diff: map=["att=weights"], atol=1e-3
         raises   Error where nothing can be compared
         """
         if isinstance(mine, Trace):
             return report_of(self.path, mine.path, *flags_of(options), keeps=[self, mine])
+        if isinstance(mine, (str, os.PathLike)) and not is_read_by_program(mine):
+            mine = read_dump(mine)
         if isinstance(mine, (str, os.PathLike)):
             return report_of(self.path, os.fspath(mine), *flags_of(options), keeps=[self])
         folder = OwnFolder()
@@ -228,7 +231,7 @@ def run(module: str, weights: Any = None, **arguments: Any) -> Trace:
     """Computes a module of attn run, every step of it, in float64.
 
     module     "attention", "encoder-layer", "model", …: attn run --help lists them, attn run MODULE --help what each takes
-    weights    a state_dict, a module of PyTorch that has one, or the path of a .safetensors or .npz file, of "model" the folder
+    weights    a state_dict, a module of PyTorch that has one, or the path of a .safetensors, .npz or .pt file, of "model" the folder, or a .gguf file
     arguments  arrays are its inputs, x=x; numbers, words and truths are its flags, heads=2, mask="causal"; what is both an input
                and a flag is a pair of them, mask=(allowed, "causal")
     raises     Error where the program refuses, in its words
@@ -239,7 +242,7 @@ def run(module: str, weights: Any = None, **arguments: Any) -> Trace:
     options = {name: flag for name, (_, flag) in both.items()}
     given, trace = Path(folder.name, "input.npz"), Path(folder.name, "trace.npz")
     write_arrays(given, inputs)
-    where = weights_in(weights, Path(folder.name))
+    where = weights_in(as_program_reads(weights, module, Path(folder.name, "model")), Path(folder.name))
     words = [] if where is None else ["--weights", where]
     call("run", plain_word("the module", module), "--input", given, *words, *flags_of(options), "--quiet", "--trace", trace)
     return Trace(trace, folder)

@@ -60,7 +60,7 @@ Outcome outcome_of(const diff::Diff& diff, const Request& request)
 
 // ------------------------------------------------------------------------------------------------ what it looks like
 
-void print_likely_mistakes(const diff::Diff& diff, const std::vector<diff::Diagnosis>& diagnoses)
+void print_likely_mistakes(const diff::Diff& diff, const std::vector<diff::Diagnosis>& diagnoses, bool is_everywhere)
 {
     const Step* later = diagnoses.empty() ? nullptr : diagnoses.front().later;
     const bool is_named = !diagnoses.empty() && later == nullptr;
@@ -68,7 +68,8 @@ void print_likely_mistakes(const diff::Diff& diff, const std::vector<diff::Diagn
         print("looks like none of the well-known mistakes that were tried; the model is too large to try all of them: "
               "save some of the steps before, or give --budget\n");
     else if (!is_named && diff.first_wrong() != nullptr)
-        print("looks like none of the well-known mistakes that attn pitfalls lists\n");
+        print("looks like none of the well-known mistakes that attn pitfalls lists{}\n",
+              is_everywhere ? ", made in all steps that they concern" : "");
     for (const diff::Diagnosis& diagnosis : diagnoses) {
         if (diagnosis.is_alternative) {
             print("  {} gives these numbers, too: {}\n", diagnosis.pitfall->id, diagnosis.pitfall->sentence);
@@ -282,7 +283,7 @@ void report(const diff::Diff& diff, const Outcome& outcome, const std::vector<di
 {
     print_first(diff);
     if (request.diagnoses)
-        print_likely_mistakes(diff, diagnoses);
+        print_likely_mistakes(diff, diagnoses, request.options.everywhere);
     print_others(diff);
     print_names(diff);
     print_noise(diff);
@@ -444,7 +445,7 @@ void expect_no_reference_needed(const Request& request)
 {
     const diff::DiffOptions& options = request.options;
     const bool is_needed = !options.names.empty() || options.table || options.atol || options.rtol || options.type ||
-                           options.all || request.diagnoses || request.budget;
+                           options.all || options.everywhere || request.diagnoses || request.budget;
     if (is_needed)
         throw Error(request.reference.string() +
                     " is no trace, so that two runs are compared: only --json and --json-file go with that");
@@ -460,6 +461,8 @@ int compare(const Request& request)
         expect_no_reference_needed(request);
         return diff_runs(request.reference, request.mine, request.for_machines, request.json_file);
     }
+    if (request.options.everywhere && !request.diagnoses)
+        throw Error("--everywhere has no effect without --diagnose");
     const BudgetScope budget{budget_for(request.budget, {request.reference, request.mine})};
     const Recording reference = files::read_trace(request.reference);
     const diff::Diff result = diff::compare(reference, request.mine, request.options);
@@ -545,6 +548,8 @@ Command diff_command()
                        {"Verdict",
                         {{"--all", "", request->options.all, "fail also where MINE lacks a step or has other arrays"},
                          {"--diagnose", "", request->diagnoses, "name the well-known mistake in the first wrong step"},
+                         {"--everywhere", "", request->options.everywhere,
+                          "with --diagnose, make a mistake in all steps that it concerns and not in some, which is quick"},
                          {"--json", "", request->for_machines, "print JSON"},
                          {"--json-file", "FILE", request->json_file, "also write the JSON to this file"},
                          budget_flag(request->budget)}}},

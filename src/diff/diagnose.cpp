@@ -223,7 +223,7 @@ std::vector<Diagnosis> mistakes_that_give(const Wrong& wrong, Diff::World& world
     std::vector<Diagnosis> diagnoses;
     for (const bool of_gradients : {true, false})
         for (const Reach reach : {Reach::all, Reach::kind, Reach::place})
-            if (diagnoses.empty() && (is_of_gradient || !of_gradients))
+            if (diagnoses.empty() && (is_of_gradient || !of_gradients) && (reach == Reach::all || !world.is_everywhere))
                 diagnoses = search.mistakes(reach, of_gradients);
     if (diagnoses.empty())
         diagnoses = search.in_float32();
@@ -270,7 +270,7 @@ std::vector<Diagnosis> explanations_of_result(const Diff& diff)
     const auto last = std::find_if(diff.steps.rbegin(), diff.steps.rend(), differs);
     if (last == diff.steps.rend() || array_of(*last, diff) == nullptr || diff.steps.size() == 1)
         return {};
-    DiffOptions options;
+    DiffOptions options{.everywhere = diff.world->is_everywhere};
     options.type = diff.type;
     diff.world->of_result =
         std::make_shared<Diff>(compare(diff.world->run, {{last->step->path, *array_of(*last, diff)}}, options));

@@ -109,6 +109,7 @@ Diff judged(const MyArraysPtr& mine, DiffOptions options, Claims claims, const A
     Diff result;
     result.world = std::make_shared<Diff::World>(mine, std::move(claims));
     Diff::World& world = *result.world;
+    world.is_everywhere = options.everywhere;
     if (assumption.type)
         options.type = assumption.type;
     const std::vector<bool> is_same = see_type(result, options);

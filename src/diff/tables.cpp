@@ -120,13 +120,10 @@ NameTable bert()
     return table;
 }
 
-NameTable llama()
+/// Modules and parameters of pre-norm layers under Hugging Face's names, which others have taken over.
+NameTable llama_like(std::string_view name, std::string_view of)
 {
-    NameTable table{"llama",
-                    "modules of Hugging Face's LlamaModel, as far as it is a pre-norm layer; attentions and "
-                    "hidden_states",
-                    "layers.{i}.",
-                    {}};
+    NameTable table{name, of, "layers.{i}.", {}};
     std::vector<NameRule> layer{
         {"self_attn.q_proj", "self_attn.query"},
         {"self_attn.k_proj", "self_attn.key"},
@@ -149,8 +146,79 @@ NameTable llama()
     add_linear(layer, "mlp.down_proj", "feed_forward.output");
     add_layer(table, layer);
     table.rules.push_back({"layers.{i}", "layers.{i}.output"});
+    return table;
+}
+
+NameTable llama()
+{
+    NameTable table = llama_like("llama", "modules of Hugging Face's LlamaModel, as far as it is a pre-norm layer; "
+                                          "attentions and hidden_states");
     table.rules.push_back({"attentions.{i}[..., {h}, :, :]", "layers.{i}.self_attn.head.{h}.weights"});
     table.rules.push_back({"hidden_states.{i}", "layers.{i}.x"});
+    return table;
+}
+
+/// llama.cpp's names of what its graphs compute, which eval-callback prints, and of the tensors of a .gguf file.
+NameTable ggml()
+{
+    NameTable table{
+        "ggml", "llama.cpp's graphs, as eval-callback prints them, and tensors of .gguf files", "blk.{i}.", {}};
+    std::vector<NameRule> layer;
+    add_linear(layer, "attn_q", "self_attn.query");
+    add_linear(layer, "attn_k", "self_attn.key");
+    add_linear(layer, "attn_v", "self_attn.value");
+    add_linear(layer, "attn_output", "self_attn.output");
+    add_norm(layer, "attn_norm", "norm1");
+    add_norm(layer, "ffn_norm", "norm2");
+    layer.push_back({"ffn_gate.weight.T", "feed_forward.gate_weights"});
+    layer.push_back({"ffn_up.weight.T", "feed_forward.up_weights|feed_forward.hidden_weights"});
+    layer.push_back({"ffn_down.weight.T", "feed_forward.down_weights|feed_forward.output_weights"});
+    add_layer(table, layer);
+    for (const NameRule& rule : std::vector<NameRule>{
+             {"inp_embd", "embedded"},
+             {"attn_norm-{i}", "layers.{i}.norm1.output"},
+             {"Qcur-{i}", "layers.{i}.self_attn.query"},
+             {"Kcur-{i}", "layers.{i}.self_attn.key"},
+             {"Vcur-{i}", "layers.{i}.self_attn.value"},
+             {"kq-{i}[..., {h}, :, :]", "layers.{i}.self_attn.head.{h}.scores"},
+             {"kq_soft_max-{i}[..., {h}, :, :]", "layers.{i}.self_attn.head.{h}.weights"},
+             {"kqv_out-{i}", "layers.{i}.self_attn.merged"},
+             {"attn_out-{i}", "layers.{i}.self_attn.output"},
+             {"ffn_inp-{i}", "layers.{i}.residual1"},
+             {"ffn_norm-{i}", "layers.{i}.norm2.output"},
+             {"ffn_gate-{i}", "layers.{i}.feed_forward.gate"},
+             {"ffn_up-{i}", "layers.{i}.feed_forward.up|layers.{i}.feed_forward.hidden"},
+             {"ffn_swiglu-{i}", "layers.{i}.feed_forward.gated"},
+             {"ffn_geglu-{i}", "layers.{i}.feed_forward.gated"},
+             {"ffn_out-{i}", "layers.{i}.feed_forward.output"},
+             {"l_out-{i}", "layers.{i}.output"},
+             {"result_norm", "norm.output"},
+             {"result_output", "logits"},
+         })
+        table.rules.push_back(rule);
+    return table;
+}
+
+NameTable candle()
+{
+    NameTable table{"candle", "members of the structs of candle-transformers' llama", "blocks.{i}.", {}};
+    add_layer(table, {
+                         {"rms_1", "norm1.output"},
+                         {"attn.q_proj", "self_attn.query"},
+                         {"attn.k_proj", "self_attn.key"},
+                         {"attn.v_proj", "self_attn.value"},
+                         {"attn.o_proj", "self_attn.output"},
+                         {"attn", "self_attn.output"},
+                         {"rms_2", "norm2.output"},
+                         {"mlp.c_fc1", "feed_forward.gate"},
+                         {"mlp.c_fc2", "feed_forward.up"},
+                         {"mlp.c_proj", "feed_forward.output"},
+                         {"mlp", "feed_forward.output"},
+                     });
+    table.rules.push_back({"blocks.{i}", "layers.{i}.output"});
+    table.rules.push_back({"wte", "embedded"});
+    table.rules.push_back({"ln_f", "norm.output"});
+    table.rules.push_back({"lm_head", "logits"});
     return table;
 }
 
@@ -218,7 +286,15 @@ NameTable onnx()
 
 const std::vector<NameTable>& name_tables()
 {
-    static const std::vector<NameTable> tables{pytorch(), bert(), llama(), transformer_lens(), onnx()};
+    static const std::vector<NameTable> tables{
+        pytorch(),
+        bert(),
+        llama(),
+        ggml(),
+        llama_like("mlx", "modules and parameters of mlx-lm's models, as far as they are pre-norm layers"),
+        candle(),
+        transformer_lens(),
+        onnx()};
     return tables;
 }
 

@@ -188,6 +188,7 @@ struct Diff::World {
     std::deque<Array> kept;                          ///< arrays of MINE, moved into the reference's layout
     std::optional<std::vector<Diagnosis>> diagnoses; ///< once they were needed
     std::shared_ptr<Diff> of_result; ///< the result alone, where it has been asked what the steps before can't tell
+    bool is_everywhere = false;      ///< mistakes are made in all steps that they concern, and not in some
     bool is_search_cut = false;      ///< not all mistakes were tried
     bool is_cut = false;             ///< nor all arrays found or judged, since the budget did not suffice
 

@@ -4,6 +4,7 @@
 #include "test.hpp"
 
 #include "attn/reference/attention/with_past.hpp"
+#include "attn/reference/models/llama.hpp"
 #include "attn/reference/ops/heads.hpp"
 
 #include <cstdlib>
@@ -24,6 +25,20 @@ void run_decoder_layer(const Trace& trace)
     const DecoderLayerWeights weights = random_decoder_layer(numbers);
     const Matrix x = numbers.matrix(3, 6), memory = numbers.matrix(4, 6);
     decoder_layer(x, memory, weights, {.attention = {.heads = 2}}, trace);
+}
+
+/// A layer of two heads, and the logits of four words for three tokens.
+void run_small_llama(const Trace& trace)
+{
+    Numbers numbers(19);
+    LlamaWeights weights{.embedding = numbers.matrix(4, 6)};
+    LlamaLayerWeights& layer = weights.layers.emplace_back();
+    layer.norm1 = layer.norm2 = {numbers.vector(6)};
+    layer.self_attention = {
+        {numbers.matrix(6, 4)}, {numbers.matrix(6, 4)}, {numbers.matrix(6, 4)}, LinearWeights{numbers.matrix(4, 6)}};
+    layer.feed_forward = {{numbers.matrix(6, 5)}, {numbers.matrix(6, 5)}, {numbers.matrix(5, 6)}};
+    weights.norm = {numbers.vector(6)};
+    llama(Integers{2, 0, 3}, weights, {.heads = 2}, trace);
 }
 
 /// Two heads that share keys and values, after a past, with a mask, lengths and a bias.
@@ -310,6 +325,27 @@ TEST_CASE("the names of Llama mean the steps of a pre-norm layer", "[diff][names
                           {"attentions.1", packed_heads(stack, "layers.1.self_attn.", "weights", 3)}}) == 6);
 }
 
+TEST_CASE("the names of llama.cpp, mlx-lm and candle mean the steps of a Llama", "[diff][names]")
+{
+    const Recording llama = recording_of(run_small_llama);
+    const auto of = [&](const std::string& path) { return named(llama, path).value; };
+    CHECK(compared_under("ggml", llama,
+                         {{"Qcur-0", of("layers.0.self_attn.query")},
+                          {"kq_soft_max-0", packed_heads(llama, "layers.0.self_attn.", "weights", 2)},
+                          {"kqv_out-0", of("layers.0.self_attn.merged")},
+                          {"ffn_swiglu-0", of("layers.0.feed_forward.gated")},
+                          {"blk.0.ffn_gate.weight", transposed(of("layers.0.feed_forward.gate_weights"))},
+                          {"l_out-0", of("layers.0.output")},
+                          {"result_output", of("logits")}}) == 8);
+    CHECK(compared_under("mlx", llama,
+                         {{"model.layers.0.self_attn.q_proj", of("layers.0.self_attn.query")},
+                          {"model.layers.0", of("layers.0.output")}}) == 2);
+    CHECK(compared_under("candle", llama,
+                         {{"blocks.0.rms_1", of("layers.0.norm1.output")},
+                          {"blocks.0.mlp.c_fc1", of("layers.0.feed_forward.gate")},
+                          {"ln_f", of("norm.output")}}) == 3);
+}
+
 TEST_CASE("every name of every table means a step that a layer or an attention has", "[diff][names]")
 {
     std::set<std::string> paths;
@@ -338,7 +374,8 @@ TEST_CASE("every name of every table means a step that a layer or an attention h
               MultiHeadWeights weights = random_heads(numbers);
               weights.query_norm = weights.key_norm = RmsNormWeights{{1, 2}};
               multi_head_attention(x, weights, {.heads = 2}, trace);
-          })})
+          }),
+          Run(run_small_llama)})
         for (const Step& step : recording_of(run).steps) {
             paths.insert(step.path);
             paths.insert("layers.0.self_attn." + step.path);

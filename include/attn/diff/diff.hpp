@@ -103,6 +103,7 @@ struct DiffOptions {
     const NameTable* table = nullptr;           ///< tried after names
     bool all = false;                           ///< a step that MINE doesn't have fails, as does an array without step
     bool by_numbers = true;                     ///< an array that no name claims is looked for by its numbers
+    bool everywhere = false; ///< diagnose(): each mistake in all steps that it concerns, and not in some
 };
 
 /// An array of MINE whose step its numbers say, or its shape, place and name.
