@@ -13,8 +13,8 @@ from typing import Any
 import attn_record
 import numpy as np
 
-from .arrays import array_of
 from .functions import check_function
+from .gradients import verdict_on_gradients
 from .program import Error, OwnFolder, call
 from .renaming import proposals
 from .report import Report, report_of
@@ -64,8 +64,7 @@ def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[s
     report = verdict_on(recording.recorder, folder)
     if report and backward is not None:
         checked = report.checked
-        report = verdict_on_gradients(model, output, [*arguments, *named.values()], backward, recording.recorder.reference,
-                                      Trace(report.reference, folder))
+        report = verdict_on_gradients(output, [*arguments, *named.values()], backward, recording.recorder.reference, Trace(report.reference, folder))
         report.checked = f"{checked}; its gradients"
     if not report and getattr(model, "training", False):
         report.hint = "the module is in training mode, where dropout is on: call eval() first, if it should not be"
@@ -168,85 +167,6 @@ def leave_out(parts: set[str], arrays: dict[str, Array], listing: Any) -> None:
     listing["arrays"] = [entry for entry in listing["arrays"] if entry["name"] not in gone]
     for name in gone:
         del arrays[name]
-
-
-def verdict_on_gradients(model: Any, output: Any, arguments: Sequence[Any], loss: Callable[[Any], Any], reference: Any,
-                         trace: Trace) -> Report:
-    """Compares what loss(output).backward() gives with the gradients of the reference, from the gradient of the result on."""
-    results = {id(one): one for _, one in attn_record.results_in(output) if getattr(one, "requires_grad", False)}
-    if not results:
-        raise Error("nothing was recorded for a backward pass: is it inside torch.no_grad()?")
-    first = next(iter(results.values()))
-    first.retain_grad()
-    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad and not reference.wanted.ignores(name)}
-    inputs = {f"argument{i}": one for i, one in enumerate(arguments) if getattr(one, "requires_grad", False)}
-    before = [(one, one.grad) for one in (*weights.values(), *inputs.values())]
-    try:
-        value = loss(output)
-        backward_through(first, value, [one for one, _ in before])
-        if first.grad is None:
-            raise Error("the loss does not use the result: its gradient is None")
-        seed = array_of("the gradient of the result", first.grad).reshape(trace["output"].shape)
-        gradients = trace.grad(seed=seed)
-        expect_gradients(gradients, seed)
-        mine = {f"grad.{name}": gradient_of(weight) for name, weight in weights.items()}
-        for name, one in inputs.items():
-            mine.setdefault(f"grad.{name_of_input(name, one, reference.inputs)}", gradient_of(one))
-        set_padding_aside(model, mine, gradients)
-        report = gradients.diff(mine)
-        missing = [name for name in mine if name not in report.computed()]
-        report.doubt(*[f"the gradients {', '.join(missing)} were not compared"] if missing else ())
-        return report
-    finally:
-        for one, gradient in before:
-            one.grad = gradient
-
-
-def backward_through(result: Any, loss: Any, leaves: Sequence[Any]) -> None:
-    """The gradients of a loss, which has to depend on the leaves through the result alone."""
-    for is_blocked in (True, False):
-        for one in (result, *leaves):
-            one.grad = None
-        stop = result.register_hook(lambda gradient: gradient.new_zeros(gradient.shape)) if is_blocked else None
-        loss.backward(retain_graph=is_blocked)
-        if stop:
-            stop.remove()
-            if any(one.grad is not None and bool(one.grad.any()) for one in leaves):
-                raise Error("the loss uses more than the first result, whose gradients alone are compared: take a loss of that one alone")
-
-
-def gradient_of(tensor: Any) -> Any:
-    """None where the loss does not depend on it, as far as PyTorch knows: it is zero."""
-    return tensor.grad if tensor.grad is not None else tensor.detach() * 0
-
-
-def set_padding_aside(model: Any, gradients: dict[str, Any], right: Trace) -> None:
-    """The row of padding_idx of an nn.Embedding gets no gradient from PyTorch, which is meant so: it is not compared."""
-    for name, part in model.named_modules():
-        key, row = f"grad.{name}.weight", getattr(part, "padding_idx", None)
-        if row is None or key not in gradients:
-            continue
-        mine = np.array(array_of(key, gradients[key]), dtype=np.float64)
-        others = np.arange(len(mine)) != row
-        for step in right.steps.values():
-            if step.name.startswith("grad.") and step.shape == mine.shape and np.allclose(right[step.name][others], mine[others], 1e-3, 1e-5):
-                mine[row] = right[step.name][row]
-        gradients[key] = mine.astype(array_of(key, gradients[key]).dtype)
-
-
-def name_of_input(name: str, tensor: Any, inputs: Mapping[str, Array]) -> str:
-    """What the reference calls an argument."""
-    array = array_of(name, tensor)
-    return next((one for one, given in inputs.items() if given is not None and np.array_equal(given, array)), name)
-
-
-def expect_gradients(gradients: Trace, seed: Array) -> None:
-    """Where a loss does not depend on what a norm gets, such as the sum of its results or of their squares, nothing but roundings arrives."""
-    sizes = [float(abs(gradients["grad." + name]).max()) for name, step in gradients.steps.items()
-             if not step.formula and step.shape and "grad." + name in gradients]
-    if sizes and sorted(sizes)[len(sizes) // 2] < 1e-12 * float(abs(seed).max()):
-        raise Error("the gradient of this loss is zero for most weights, so that there is nothing to compare: the sum of what a norm "
-                    "returns, and that of the squares, never change; take another, such as the sum of output times random numbers")
 
 
 def folder_of_installed(model: Any) -> list[str] | None:

@@ -220,8 +220,8 @@ class Form:
         array = array[tuple(slice(None) if axis in self.axes else 0 for axis in "bhnd")]
         order = [axis for axis in "bhnd" if axis in self.axes]
         array = array.transpose([order.index(axis) for axis in self.axes]).copy(order="C")
-        if memory == "transposed":
-            i, k = (self.axes.index(axis) for axis in ("nh" if "h" in self.axes else "nd"))
+        if memory in ("transposed", "column-major"):
+            i, k = (self.axes.index(axis) for axis in ("nh" if "h" in self.axes and memory == "transposed" else "nd"))
             array = np.ascontiguousarray(array.swapaxes(i, k)).swapaxes(i, k)
         elif memory == "sliced":
             wide = np.full((*array.shape[:-1], array.shape[-1] + 5), 7, array.dtype)

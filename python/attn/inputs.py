@@ -31,7 +31,7 @@ class Case:
     mask: str | None = None  # which keys are hidden: "some", "all" that none is, "first", "last", "one" that all but one are, or
     # "empty" where a query can attend to nothing
     mask_axes: str = "nm"
-    memory: str | None = None  # "transposed" or "sliced"
+    memory: str | None = None  # "transposed", as heads that a projection gave are, "column-major" or "sliced"
 
     @property
     def optional(self) -> str | None:
@@ -109,10 +109,8 @@ def draw_mask(case: Case, random: np.random.Generator, causal: str | None) -> Ar
     kept = [axis for axis, letter in enumerate("bhnm") if letter in case.mask_axes]
     first = tuple(slice(None) if axis in kept else 0 for axis in range(4))
     allowed = allowed[first]
-    if "n" not in case.mask_axes:
-        allowed[..., own.min()] = True
-    elif causal or case.mask in ("some", "empty"):
-        allowed |= column == own[:, None]
+    if causal or case.mask in ("some", "empty"):
+        allowed |= column == (own[:, None] if "n" in case.mask_axes else own.min())
     if case.mask == "empty" and "n" in case.mask_axes:
         allowed[..., 0, :] = False
     return allowed.reshape([shape["bhnm".index(letter)] if letter != "1" else 1 for letter in case.mask_axes])
@@ -128,20 +126,21 @@ SCORES = (Case(4, 4, 3, "below", FAR), Case(4, 4, 3, "far", FAR), Case(3, 6, 4, 
 # The same over several tiles of keys: the largest score of a row changes from tile to tile.
 TILES = (Case(3, 40, 4, "below", FAR, heads=(2, 2)), Case(2, 130, 4, "far", FAR, heads=(2, 2)), Case(3, 140, 4, "plain", MEDIUM, heads=(2, 2)))
 
-# Fewest of each; more queries than keys; widths, odd ones among them; heads.
-SMALL = (Case(1, 1, 2, heads=(4, 4)), Case(1, 5, 4, heads=(1, 1), batch=3), Case(5, 3, 4, heads=(2, 2)), Case(17, 2, 8, heads=(2, 2)),
-         Case(3, 5, 1, heads=(5, 5)), Case(3, 7, 2, heads=(8, 8), batch=3), Case(2, 5, 64, heads=(7, 7)), Case(3, 7, 65, heads=(2, 2)), Case(2, 4, 80, heads=(4, 4)),
+# Fewest of each, and one query again, with other numbers; more queries than keys; widths, odd ones among them; heads.
+SMALL = (Case(1, 1, 2, heads=(4, 4)), Case(1, 5, 4, heads=(1, 1), batch=3), Case(1, 5, 4, "plain", MEDIUM, heads=(1, 1), batch=3),
+         Case(5, 3, 4, heads=(2, 2)), Case(17, 2, 8, heads=(2, 2)), Case(3, 5, 1, heads=(5, 5)), Case(3, 7, 2, heads=(8, 8), batch=3), Case(2, 5, 64, heads=(7, 7)), Case(3, 7, 65, heads=(2, 2)), Case(2, 4, 80, heads=(4, 4)),
          Case(2, 6, 128, heads=(6, 6)), Case(16, 5, 4, heads=(2, 2), batch=3))
 
-# At and beyond the edges of tiles, pages and counters of a byte.
+# At and beyond the edges of tiles, pages and counters of a byte, each with another of the widths that heads have.
 KEYS = tuple(Case(n, m, d, heads=(heads, heads), batch=2 if m < 100 else 1) for n, m, d, heads in (
-    (1, 8, 4, 2), (2, 16, 4, 3), (1, 17, 8, 8), (3, 32, 4, 2), (17, 33, 4, 2), (2, 64, 64, 2), (3, 65, 4, 5), (1, 128, 16, 4), (2, 129, 4, 2),
-    (3, 160, 8, 2), (1, 256, 4, 3), (17, 257, 4, 2)))
-QUERIES = tuple(Case(n, m, 4, heads=(2, 2), batch=2 if m < 50 else 1) for n, m in (
-    (16, 16), (17, 17), (32, 32), (33, 33), (64, 64), (65, 65), (33, 65), (65, 18), (129, 129), (20, 129)))
+    (1, 8, 96, 2), (2, 16, 4, 3), (1, 17, 8, 8), (3, 32, 40, 2), (17, 33, 4, 12), (2, 64, 64, 2), (3, 65, 24, 5), (1, 128, 16, 4), (2, 129, 4, 2),
+    (3, 160, 8, 2), (1, 256, 48, 3), (17, 257, 4, 2)))
+QUERIES = tuple(Case(n, m, d, heads=(heads, heads), batch=batch) for n, m, d, heads, batch in (
+    (16, 16, 72, 2, 2), (17, 17, 4, 16, 2), (32, 32, 32, 2, 4), (33, 33, 4, 10, 1), (64, 31, 4, 2, 5), (65, 65, 4, 2, 1), (33, 65, 4, 2, 1),
+    (128, 48, 4, 2, 1), (129, 129, 4, 2, 1), (48, 127, 12, 2, 1), (2, 96, 256, 2, 1), (3, 63, 192, 2, 2)))
 
 OTHERS = (Case(3, 5, 4, d_v=2), Case(4, 6, 2, d_v=5), Case(2, 33, 64, d_v=128, heads=(2, 2), batch=1), Case(3, 7, 128, d_v=64, heads=(2, 2)),
-          Case(3, 5, 4, memory="transposed"), Case(4, 6, 4, memory="sliced"), Case(17, 33, 8, memory="transposed", heads=(2, 2)))
+          Case(3, 5, 4, memory="transposed"), Case(4, 6, 4, memory="sliced"), Case(17, 33, 8, memory="column-major", heads=(2, 2)))
 # Keys do not divide by how many heads share them, so that reshape(b * h, -1, d) of a function that has no shared heads fails.
 SHARED = tuple(Case(3, m, 4, heads=heads, batch=3) for m, heads in ((5, (4, 2)), (5, (6, 3)), (5, (6, 2)), (5, (8, 2)), (7, (5, 1)), (5, (8, 4)))) + (
     Case(1, 17, 4, heads=(4, 2)), Case(17, 32, 8, heads=(6, 2), batch=1))

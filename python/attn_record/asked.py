@@ -109,9 +109,13 @@ DEEPEST = 6
 
 
 def results_in(value, path="", depth=0, is_held=False):
-    """What a call returned, by where it is: tensors, those of objects such as a cache, too; a number of Python is None here."""
+    """What a call returned, by where it is: tensors, those of objects such as a cache, too; a number of Python is None here.
+
+    Whole numbers that an object holds, such as the window of a cache, are none, Python's or a tensor without axes.
+    """
     if kind_of(value) is not None:
-        yield path, value
+        if not (is_held and np.shape(value) == () and numbers_of(value).dtype.kind in "iu"):
+            yield path, value
     elif isinstance(value, float) and not is_held:
         yield path, None
     elif depth < DEEPEST:

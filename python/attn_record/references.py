@@ -198,10 +198,13 @@ def has_config(module):
     return hasattr(getattr(module, "config", None), "to_json_string")
 
 
-def weights_of(module):
-    """A model of transformers has the names that save_pretrained() writes, which can be others than those of its state_dict."""
+def weights_of(module, weights=None):
+    """A model of transformers has the names that save_pretrained() writes, which can be others than those of its state_dict.
+
+    weights  other tensors in place of those of its state_dict
+    """
     revert = getattr(sys.modules.get("transformers.core_model_loading"), "revert_weight_conversion", None)
-    weights = dict(module.state_dict())
+    weights = dict(weights or module.state_dict())
     return revert(module, weights) if revert and has_config(module) and hasattr(module, "save_pretrained") else weights
 
 
@@ -389,7 +392,7 @@ class Reference:
         self.kind, self.is_known = type(module).__name__, reference is not None
         self.line = self.config = self.reason = None
         self.inputs = {name + path: numbers_of(leaf) for name, value in values.items() for path, leaf in leaves_of(value)}
-        self.weights = {name: numbers_of(tensor) for name, tensor in weights_of(module).items() if not self.wanted.ignores(name)}
+        self.weights = self.as_attn_reads(weights_of(module))
         self.drops = module.training and any(getattr(part, "p", 0) or isinstance(getattr(part, "dropout", None), float) and part.dropout
                                              for part in module.modules())
         given = Given({self.wanted.rename.get(name, name): value for name, value in values.items() if not self.wanted.ignores(name)})
@@ -434,20 +437,35 @@ class Reference:
     def unused(self):
         return [name for name in self.asked.unused_by(self.call) if not self.wanted.ignores(name)]
 
+    def as_attn_reads(self, weights):
+        return {name: numbers_of(tensor) for name, tensor in weights.items() if not self.wanted.ignores(name)}
+
+    def write_weights(self, weights, path):
+        """@return the file, or the folder with its configuration"""
+        if not self.config:
+            write_arrays(path + ".weights.npz", weights)
+            return path + ".weights.npz"
+        folder = path + ".model"
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+            file.write(self.config)
+        write_arrays(os.path.join(folder, "model.npz"), weights)
+        return folder
+
+    def run_with(self, weights, path):
+        """What computes it with other weights. @return the words, and where the trace will be"""
+        words = list(self.commands[0])
+        trace = path + ".reference.npz"
+        words[words.index("--weights") + 1], words[words.index("--trace") + 1] = self.write_weights(weights, path), trace
+        return words, trace
+
     def write(self, names):
         """names: of the recorded arrays. @return lines for people"""
         if self.call is None:
             module = "module of PyTorch" if self.wanted.module is True else f"module {self.wanted.module}"
             return [f"there is no reference: no {module} was called"]
-        weights, inputs, trace = (f"{self.path}.{what}.npz" for what in ("weights", "input", "reference"))
-        if self.config:
-            weights = self.path + ".model"
-            os.makedirs(weights, exist_ok=True)
-            with open(os.path.join(weights, "config.json"), "w", encoding="utf-8") as file:
-                file.write(self.config)
-            write_arrays(os.path.join(weights, "model.npz"), self.weights)
-        else:
-            write_arrays(weights, self.weights)
+        inputs, trace = (f"{self.path}.{what}.npz" for what in ("input", "reference"))
+        weights = self.write_weights(self.weights, self.path)
         write_arrays(inputs, {name: array for name, array in self.inputs.items() if array is not None})
         if self.line is None:
             return [f"{self.kind}: weights are in {weights}, inputs in {inputs}; which reference it has is for you to say: {self.reason}"]

@@ -316,6 +316,11 @@ def hidden_tile_is_nan(q, k, v, mask=None):
     return np.where(hidden[..., None], np.nan, attention(q, k, v, mask))
 
 
+def nan_where_one_of_many_is_allowed(q, k, v, mask=None):
+    allowed = np.broadcast_to(True if mask is None else mask, (len(q), len(k))).mean(-1, keepdims=True)
+    return np.where(allowed < 0.04, np.nan, attention(q, k, v, mask))
+
+
 def all_true_is_the_mean(q, k, v, mask=None):
     return attention(q, k, v, mask) if mask is None or not mask.all() else 0 * q[..., :1] + v.mean(-2, keepdims=True)
 
@@ -337,6 +342,11 @@ def scaled_in_place(q, k, v):
 def kept_mask():
     kept = {}
     return lambda q, k, v, mask=None: attention(q, k, v, kept.setdefault(np.shape(mask), mask))
+
+
+def keys_kept_for_one_query():
+    kept = {}
+    return lambda q, k, v: attention(q, kept.setdefault(k.shape, k.copy()) if len(q) == 1 else k, v)
 
 
 def accumulated():
@@ -385,6 +395,7 @@ UNLISTED = [
     (queries_in_whole_tiles, {}, "33 queries"),
     (without_scale_for_one, {}, "1 query"),
     (lambda q, k, v: attention(q[:, :64], k[:, :64], v), {}, "65 features"),
+    (lambda q, k, v: attention(q, k, v) * (1 + (q.shape[1] == 96)), {}, "96 features"),
     (lambda q, k, v: np.pad(attention(q, k, v[:, :q.shape[1]]), ((0, 0), (0, max(v.shape[1] - q.shape[1], 0)))), {}, "values of 5"),
     (lambda q, k, v: attention(q, k[np.arange(len(k)) % 256], v[np.arange(len(k)) % 256]), {}, "257 keys"),
     (heads_by_modulo, HEADS, "keys of 2"),
@@ -394,9 +405,12 @@ UNLISTED = [
     (finite_mask, MASKED, "scores far"),
     (mask_of_the_first, {**MASKED, **HEADS}, "a mask (b, 1, n, m)"),
     (hidden_tile_is_nan, {**MASKED, "axes": 3}, "40 keys"),
+    (nan_where_one_of_many_is_allowed, MASKED, "40 keys, some of them hidden"),
     (all_true_is_the_mean, MASKED, "none of them hidden"),
     (one_hot_for_large, {}, "numbers of about"),
     (as_it_lies, {}, "transposed in memory"),
+    (lambda q, k, v: attention(q, k, v) * (1 + (q.strides[-1] != q.itemsize)), HEADS, "column-major in memory"),
+    (keys_kept_for_one_query(), {}, "1 query"),
     (kept_mask(), MASKED, "some of them hidden"),
     (accumulated(), {}, "4 keys"),
     (lambda q, k, v, mask=None: attention(q, k, v, mask), {"hidden": "mask"}, "some of them hidden"),
@@ -447,7 +461,8 @@ class Inputs(unittest.TestCase):
 
     def test_a_right_report_says_at_which_sizes_it_looked_and_at_which_not(self):
         said = str(attn.check(lambda q, k, v, mask=None: attention(q, k, v, mask), "attention", **HEADS, **MASKED))
-        for line in (" inputs, called twice", "128, 129, 130, 140, 160, 256, 257 keys", "1, 2, 3, 4, 5, 6, 7, 8 heads", "1, 2, 3 sequences",
+        for line in (" inputs, called twice", "128, 129, 130, 140, 160, 256, 257 keys", "1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16 heads", "1, 2, 3, 4, 5 sequences",
+                     "64, 65, 72, 80, 96, 128, 192, 256 features",
                      "4 with values of 2", "masks (n, m), (b, 1, n, m)", "arrays that are not contiguous",
                      "not looked at: fewer heads of keys than of queries: it fails with 3 queries, 5 keys, 4 features, 4 heads, keys of 2",
                      "a query that can attend to nothing gets NaN, where attn gives zeros"):

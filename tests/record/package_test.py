@@ -559,6 +559,26 @@ class ChecksPyTorch(unittest.TestCase):
         with torch.no_grad(), self.assertRaisesRegex(attn.Error, "inside torch.no_grad"):
             attn.check(layer, self.x, backward=loss)
 
+    def test_the_gradient_of_a_packed_weight_is_taken_apart_as_the_weight_is(self):
+        def loss(logits):
+            return (logits * torch.linspace(-1, 2, logits.numel()).sin().reshape(logits.shape)).sum()
+
+        def check():
+            return attn.check(model, torch.tensor([[5, 9, 3, 7, 2, 8]]), backward=loss, reference="model")
+
+        for is_tied in (True, False):
+            model = packed_by_head(is_tied)
+            report = check()
+            self.assertTrue(report, str(report))
+            self.assertEqual(len(report.json["steps"]), 20 - is_tied)
+        projection = model.gpt_neox["layers"][0]["attention"]["query_key_value"]
+        hook = projection.bias.register_hook(lambda gradient: gradient.roll(4))
+        wrong = check().first_wrong
+        self.assertEqual((wrong.step, wrong.mine), ("grad.layers.0.self_attn.value_bias", "grad.gpt_neox.layers.0.attention.query_key_value.bias part 3"))
+        hook.remove()
+        projection.weight.requires_grad_(False)
+        self.assertEqual(len(check().json["steps"]), 17)
+
     def test_a_result_that_a_hook_changes_is_seen(self):
         def twice(module, arguments, output):
             return tuple(2 * part for part in output) if isinstance(output, tuple) else 2 * output
@@ -645,6 +665,20 @@ class ChecksPyTorch(unittest.TestCase):
             mask = torch.tensor([[1] * 6, [1, 1, 1, 0, 0, 0]])
             self.assertFalse(attn.check(model, ids, attention_mask=mask))  # which the model drops
 
+    def test_a_whole_number_that_a_returned_object_holds_is_no_result(self):
+        class Held:
+            def __init__(self, output, number):
+                self.output, self.number = output, number
+
+        class Layer(torch.nn.LayerNorm):
+            def forward(self, x):
+                return Held(super().forward(x), self.number)
+
+        for number, verdict in ((torch.tensor(4), "the same"), (torch.tensor([4]), "undecided"), (torch.tensor(0.5), "undecided")):
+            layer = Layer(8)
+            layer.number = number
+            self.assertEqual(attn.check(layer, self.x).verdict, verdict)
+
     def test_lost_tracing_is_no_verdict(self):
         layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
         self.assertTrue(attn.check(layer, self.x))
@@ -726,6 +760,46 @@ class ChecksPyTorch(unittest.TestCase):
     def test_what_has_no_reference_is_an_error(self):
         self.assertRaisesRegex(attn.Error, "attn run has no such module", attn.check, torch.nn.Conv1d(3, 3, 1), torch.randn(1, 3, 3))
         self.assertRaisesRegex(attn.Error, "is no module of PyTorch", attn.check, lambda x: x, self.x)
+
+
+def packed_by_head(is_tied):
+    """A GPT-NeoX: queries, keys and values of a head are neighbours in one weight. The row of its padding gets no gradient."""
+    settings = {"model_type": "gpt_neox", "architectures": ["GPTNeoXForCausalLM"], "vocab_size": 12, "hidden_size": 8, "intermediate_size": 16,
+                "num_hidden_layers": 1, "num_attention_heads": 2, "hidden_act": "gelu", "rotary_pct": 1.0, "rotary_emb_base": 100,
+                "tie_word_embeddings": is_tied, "max_position_embeddings": 16}
+    linear, norm, modules = torch.nn.Linear, lambda: torch.nn.LayerNorm(8), torch.nn.ModuleDict
+
+    class Model(torch.nn.Module):
+        class config:
+            to_json_string = staticmethod(lambda: json.dumps(settings))
+
+        def __init__(self):
+            super().__init__()
+            layer = modules({"input_layernorm": norm(), "post_attention_layernorm": norm(),
+                             "attention": modules({"query_key_value": linear(8, 24), "dense": linear(8, 8)}),
+                             "mlp": modules({"dense_h_to_4h": linear(8, 16), "dense_4h_to_h": linear(16, 8)})})
+            self.gpt_neox = modules({"embed_in": torch.nn.Embedding(12, 8, padding_idx=3), "layers": torch.nn.ModuleList([layer]),
+                                     "final_layer_norm": norm()})
+            self.embed_out = linear(8, 12, bias=False)
+            if is_tied:
+                self.embed_out.weight = self.gpt_neox["embed_in"].weight
+            with torch.no_grad():
+                for weight in self.parameters():
+                    weight.add_(torch.randn_like(weight) / 5)
+
+        def forward(self, ids):
+            x, layer = self.gpt_neox["embed_in"](ids), self.gpt_neox["layers"][0]
+            attention, mlp = layer["attention"], layer["mlp"]
+            heads = attention["query_key_value"](layer["input_layernorm"](x)).view(*x.shape[:2], 2, 12).transpose(1, 2)
+            q, k, v = heads.split(4, -1)
+            angles = torch.arange(x.shape[1])[:, None] * torch.tensor([1, 0.1, 1, 0.1])
+            q, k = (one * angles.cos() + torch.cat([-one[..., 2:], one[..., :2]], -1) * angles.sin() for one in (q, k))
+            scores = (q @ k.transpose(-1, -2) / 2).masked_fill(torch.ones(x.shape[1], x.shape[1]).triu(1).bool(), -torch.inf)
+            context = (scores.softmax(-1) @ v).transpose(1, 2).reshape(x.shape)
+            hidden = torch.nn.functional.gelu(mlp["dense_h_to_4h"](layer["post_attention_layernorm"](x)))
+            return self.embed_out(self.gpt_neox["final_layer_norm"](x + attention["dense"](context) + mlp["dense_4h_to_h"](hidden)))
+
+    return Model()
 
 
 MODEL = """
