@@ -535,25 +535,25 @@ FlagGroup number_flags(Request& request)
 Command diff_command()
 {
     const auto request = std::make_shared<Request>();
-    return {.name = "diff",
-            .summary =
-                "find the first step in which your program's numbers differ from a reference, or from another run",
-            .details = description,
-            .groups = {{"Arguments",
-                        {{"REFERENCE.npz", "", request->reference,
-                          "a trace, as --trace writes it; or another run, as MINE"},
-                         {"MINE", "", request->mine, "a trace, an .npz of plain arrays, or a folder of .npy files"}}},
-                       name_flags(*request),
-                       number_flags(*request),
-                       {"Verdict",
-                        {{"--all", "", request->options.all, "fail also where MINE lacks a step or has other arrays"},
-                         {"--diagnose", "", request->diagnoses, "name the well-known mistake in the first wrong step"},
-                         {"--everywhere", "", request->options.everywhere,
-                          "with --diagnose, make a mistake in all steps that it concerns and not in some, which is quick"},
-                         {"--json", "", request->for_machines, "print JSON"},
-                         {"--json-file", "FILE", request->json_file, "also write the JSON to this file"},
-                         budget_flag(request->budget)}}},
-            .run = [request] { return compare(*request); }};
+    return {
+        .name = "diff",
+        .summary = "find the first step in which your program's numbers differ from a reference, or from another run",
+        .details = description,
+        .groups = {{"Arguments",
+                    {{"REFERENCE.npz", "", request->reference,
+                      "a trace, as --trace writes it; or another run, as MINE"},
+                     {"MINE", "", request->mine, "a trace, an .npz of plain arrays, or a folder of .npy files"}}},
+                   name_flags(*request),
+                   number_flags(*request),
+                   {"Verdict",
+                    {{"--all", "", request->options.all, "fail also where MINE lacks a step or has other arrays"},
+                     {"--diagnose", "", request->diagnoses, "name the well-known mistake in the first wrong step"},
+                     {"--everywhere", "", request->options.everywhere,
+                      "with --diagnose, make a mistake in all steps that it concerns and not in some, which is quick"},
+                     {"--json", "", request->for_machines, "print JSON"},
+                     {"--json-file", "FILE", request->json_file, "also write the JSON to this file"},
+                     budget_flag(request->budget)}}},
+        .run = [request] { return compare(*request); }};
 }
 
 } // namespace attn::cli

@@ -440,7 +440,7 @@ ATTN_VECTORISED void add_products(Tile<rows>& sums, const double* left, const do
 template <SumErrors errors>
 Cells products_of_exact(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
 {
-    using Sum = std::conditional_t<errors == SumErrors::typical, TypicalErrorOfSum, LargestErrorOfSum>;
+    using ErrorOfSum = std::conditional_t<errors == SumErrors::typical, TypicalErrorOfSum, LargestErrorOfSum>;
     constexpr std::size_t tile = lanes, rows_at_once = errors == SumErrors::none ? tile : 2;
     constexpr double multiplications_per_operation = errors == SumErrors::none ? 4 : 2;
     Cells result = make_cells(call.shape);
@@ -470,9 +470,10 @@ Cells products_of_exact(const Shaped& call, const std::vector<Cells>& operands, 
                 for (std::size_t i = 0; i < std::min(rows_at_once, n - row); ++i)
                     for (std::size_t j = 0; j < std::min(tile, m - column); ++j)
                         result.cells[at[0] + (row + i) * m + column + j] =
-                            errors == SumErrors::none ? Rounded{sums.totals[i][j], 0}
-                                                      : Sum(sums.totals[i][j], sums.of_sums[i][j], sums.of_terms[i][j])
-                                                            .result(length, rounding);
+                            errors == SumErrors::none
+                                ? Rounded{sums.totals[i][j], 0}
+                                : ErrorOfSum(sums.totals[i][j], sums.of_sums[i][j], sums.of_terms[i][j])
+                                      .result(length, rounding);
             }
         };
         in_parts((n + rows_at_once - 1) / rows_at_once, static_cast<double>(n * m) * static_cast<double>(length),
@@ -485,7 +486,7 @@ Cells products_of_exact(const Shaped& call, const std::vector<Cells>& operands, 
 }
 
 /// The products, and the errors where a sum is not to have another: of exact numbers that don't overflow, several times as fast.
-template <class Sum, SumErrors errors>
+template <class ErrorOfSum, SumErrors errors>
 Cells products_with_errors(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding,
                            bool can_be_tiled)
 {
@@ -499,7 +500,7 @@ Cells products_with_errors(const Shaped& call, const std::vector<Cells>& operand
         const Array* array = call.operands[i].array;
         return array == nullptr ? operands[i] : made[i] = exact_cells(*array);
     };
-    return products<Sum>(call, cells_of(0), cells_of(1), rounding);
+    return products<ErrorOfSum>(call, cells_of(0), cells_of(1), rounding);
 }
 
 Cells product_numbers(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
