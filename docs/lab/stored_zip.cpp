@@ -69,6 +69,8 @@ ByteSource ZipReader::open(std::size_t index) const
     };
 }
 
-std::string zip_archive(const std::vector<ZipMember>&, const std::string&) { throw Error("a page writes no archives"); }
+ZipWriter::Place ZipWriter::add(std::string_view, std::string_view) { throw Error("a page writes no archives"); }
+
+void ZipWriter::finish(std::string_view, std::size_t) { throw Error("a page writes no archives"); }
 
 } // namespace attn::files
