@@ -216,7 +216,7 @@ const T& Trace::recorded_input(std::string_view step, const T& value) const
     }
     expect_memory("the record of " + std::string(step), shape_of(value), copies * sizeof(double));
     std::optional<T> other = replaced(listener_->record(describe(step, "", to_array(value))), value, step);
-    return other ? listener_->keep(*std::move(other)) : value;
+    return other && *other != value ? listener_->keep(*std::move(other)) : value;
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
