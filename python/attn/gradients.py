@@ -83,9 +83,7 @@ class Weights:
 
     @classmethod
     def of(cls, reference: Any) -> Weights:
-        module = reference.call.module
-        parameters = dict(module.named_parameters(remove_duplicate=False))
-        return cls(reference, {name: parameters.get(name, tensor) for name, tensor in module.state_dict().items()})
+        return cls(reference, dict(reference.call.module.state_dict(keep_vars=True)))
 
     def trained(self) -> list[Any]:
         return [one for name, one in self.tensors.items() if one.requires_grad and not self.reference.wanted.ignores(name)]
