@@ -281,7 +281,7 @@ FlagGroup file_flags(const Module& module, Request& request)
     files.flags.push_back({"--trace", "FILE.npz", request.trace, "write every step to this file"});
     files.flags.push_back({"--only", "STEPS", request.only,
                            "write these steps alone: layers.*.output, where a * stands for any text; one that follows "
-                           "from a step that is left out becomes an input; can be given several times",
+                           "from a step that is left out becomes an input",
                            false, "--trace"});
     return files;
 }

@@ -520,7 +520,8 @@ class CommandLines(Trial):
             self.refuse([*command, flag, ""], f"{flag}: the value is empty")
         if kind not in ("NAME=STEP", "STEP"):  # which can be given several times
             value = kind.split("|")[0] if is_chosen else "1"
-            if "can be given several times" not in self.help_of(command).split(flag + " ")[1].split("\n  -")[0]:
+            meaning = " ".join(self.help_of(command).split(flag + " ")[1].split("\n  -")[0].split())
+            if "can be given several times" not in meaning:
                 self.refuse([*command, flag, value, flag, value], f"{flag} is given 2 times, expected once")
 
     def try_decimal(self):
