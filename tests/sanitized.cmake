@@ -23,7 +23,7 @@ set(without_limits --without memory --without descriptors)
 
 # The same programs on the same kinds of numbers, for minutes: the tests in C++ show the sanitizers all of that code. And what runs no
 # program of ours.
-set(disabled_tests python_calls python_cache docs_lessons_by_numpy docs_pages docs_for_repository docs_search docs_scripts docs_speeds
+set(disabled_tests python_calls python_cache python_package docs_lessons_by_numpy docs_pages docs_for_repository docs_search docs_scripts docs_speeds
                    stories_of_the_small_model sentences_of_the_translator
                    backward_passes_by_numpy mistakes_by_numpy plainly_wrong_by_numpy strangers_by_numpy
                    right_programs_by_numpy modules_by_pytorch decoder_modules_by_pytorch names_of_others_by_pytorch masks_by_pytorch

@@ -321,24 +321,25 @@ def check_plane(reader):
 
 
 def check_story(reader):
-    for page in ("lesson_06_multi_head.html", "lesson_17_story.html"):
+    first = "return document.querySelector('.moving .chance')?.textContent"
+    for page, words, head, then in (("lesson_06_multi_head.html", "kite", 3, "ball"), ("lesson_17_story.html", "She", 4, "")):
         reader.open(page)
         reader.run("document.querySelector('[data-moving=story]').scrollIntoView()")
         reader.wait("return document.querySelector('[data-moving=story] .stage[data-shown]') !== null", "the small model computes nothing")
         reader.expect(reader.run("return document.querySelectorAll('.moving .maps svg').length") == 8, "no eight maps")
-        first = "return document.querySelector('.moving .chance')?.textContent"
-        reader.expect(reader.run(first).startswith("She"), f"after the sentence comes {reader.run(first)}")
         before = reader.run(first)
-        reader.run("document.querySelectorAll('.moving .maps input')[4].click()")
+        reader.expect(before.startswith(words), f"after the sentence comes {before}")
+        reader.run(f"document.querySelectorAll('.moving .maps input')[{head}].click()")
         reader.wait(f"{first} !== {json.dumps(before)}", "a head that is off changes nothing")
-        reader.run("document.querySelectorAll('.moving .maps input')[4].click()")
+        reader.expect(reader.run(first).startswith(then), f"without head {head} comes {reader.run(first)}, expected {then}")
+        reader.run(f"document.querySelectorAll('.moving .maps input')[{head}].click()")
         reader.wait(f"{first} === {json.dumps(before)}", "a head that is on again does not give the words back")
-        reader.run("document.querySelector('.moving .chance').click()")
-        reader.wait("return document.querySelectorAll('.moving .words select').length === 8", "a bar adds no word") # seven words, and the one more
-        reader.run(REPLACE, 0, 0, "Tom")
-        reader.wait("return document.querySelector('.moving .words select').value === 'Tom' && document.querySelector('.moving .chance').textContent !== null", "the first word can't be replaced")
-        reader.run(REPLACE, 0, 6, "")
-        reader.wait(f"{first}.startsWith('He')", "with Tom for Lily, and the seventh word away, He does not follow")
+    reader.run("document.querySelector('.moving .chance').click()")
+    reader.wait("return document.querySelectorAll('.moving .words select').length === 8", "a bar adds no word") # seven words, and the one more
+    reader.run(REPLACE, 0, 0, "Tom")
+    reader.wait("return document.querySelector('.moving .words select').value === 'Tom' && document.querySelector('.moving .chance').textContent !== null", "the first word can't be replaced")
+    reader.run(REPLACE, 0, 6, "")
+    reader.wait(f"{first}.startsWith('He')", "with Tom for Lily, and the seventh word away, He does not follow")
 
 
 # ------------------------------------------------------------------------------------------ all stages, one by one

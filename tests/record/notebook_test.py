@@ -39,7 +39,7 @@ class Notebook(unittest.TestCase):
         self.assertIn(">causal_top_left</a>", page)
         self.assertIn("first wrong: allowed (In [1]:12)", page)
         self.assertEqual(page.count("<table"), 2)
-        self.assertIn("with each of 56 inputs", right[0].data["text/html"])
+        self.assertIn("with each of 59 inputs", right[0].data["text/html"])
         self.assertIn("the same", right[0].data["text/html"])
         self.assertNotIn("<table", right[0].data["text/html"])
         self.assertTrue(explained[0].text.startswith("weights[0,1] = softmax(masked)"), explained[0].text)

@@ -222,7 +222,7 @@ TEST_CASE("a ring of a window's width forgets nothing that is attended to", "[fa
 }
 
 TEST_CASE("a ring that keeps the first tokens gives what the window with these gives all at once",
-          "[families][schedule]")
+          "[families][schedule][slow]")
 {
     constexpr std::size_t width = 4, kept = 2;
     std::size_t matters = 0;
@@ -281,7 +281,7 @@ TEST_CASE("a ring's first tokens are counted, in what is taken back and in what 
     CHECK_NOTHROW(run_schedule(decoder.sequences, back, decoder.model.weights, decoder.model.description));
 }
 
-TEST_CASE("pages give each token what it gets without them, in any schedule", "[families][schedule]")
+TEST_CASE("pages give each token what it gets without them, in any schedule", "[families][schedule][slow]")
 {
     for (const Served& decoder : one_of_each_kind()) {
         CAPTURE(decoder.name);
@@ -363,7 +363,7 @@ TEST_CASE("a beginning that two sequences have in common takes its blocks once",
                       ContainsSubstring("the pool is full"));
 }
 
-TEST_CASE("a cache in another order, as pages have it, gives the same logits", "[families][schedule]")
+TEST_CASE("a cache in another order, as pages have it, gives the same logits", "[families][schedule][slow]")
 {
     for (const Served& decoder : one_of_each_kind()) {
         CAPTURE(decoder.name);
