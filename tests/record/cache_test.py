@@ -157,7 +157,8 @@ class RightOnes(unittest.TestCase):
                 keys, values = torch.cat([cache[0], keys], 2), torch.cat([cache[1], values], 2)
             allowed = torch.ones(queries.shape[2], keys.shape[2], dtype=torch.bool).tril(keys.shape[2] - queries.shape[2])
             allowed = allowed if mask is None else allowed & mask[:, None, None, :]
-            return torch.nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed), (keys, values)
+            scores = (queries @ keys.transpose(-2, -1) / queries.shape[-1] ** 0.5).masked_fill(~allowed, -torch.inf)
+            return scores.softmax(-1) @ values, (keys, values)
         for dtype in ("float64", "float32", "bfloat16"):
             self.accepted(step, axes=4, like="torch", dtype=dtype, mask="mask", mask_axes="bm", groups=False, max_tokens=20)
 
