@@ -10,7 +10,7 @@
     trace.explain("self_attn.head.0.weights[2,1]")
     trace.diff({"scores": scores, "out": out}).first_wrong
 
-    attn.check_port("SmolLM2-135M", ids, logits)        # a port of a published model, from its last logits
+    attn.check_port("my-model", ids, logits)        # a port of a published model, from its last logits
 
     attn.exercise("06_multi_head", my_merged_heads)     # is the exercise of lesson 6 right?
 

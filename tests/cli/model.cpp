@@ -434,21 +434,22 @@ TEST_CASE("attn run model passes over fields and tensors that the reader accepts
         return run_on("model", folder / "model", folder, flags);
     };
     CHECK_THAT(ended({}).errors, ContainsSubstring("has fields new_field, other_field, which are not known") &&
-                                     ContainsSubstring("--accept new_field,other_field"));
+                                     ContainsSubstring("--accept new_field --accept other_field"));
     CHECK_THAT(ended({"--accept", "new_field"}).errors,
                ContainsSubstring("has a field other_field, which is not known"));
-    CHECK_THAT(ended({"--accept", "new_field,other_field"}).errors,
+    CHECK_THAT(ended({"--accept", "new_field", "--accept", "other_field"}).errors,
                ContainsSubstring("classifier.weight (2, 24) is not expected"));
-    const Ended right = ended({"--accept", "new_field,other_field", "--ignore", "classifier."});
+    const Ended right = ended({"--accept", "new_field", "--accept", "other_field", "--ignore", "classifier."});
     CAPTURE(right.errors);
     CHECK(right.code == 0);
-    CHECK_THAT(ended({"--accept", "new_field,other_field,hidden_size"}).errors,
+    CHECK_THAT(ended({"--accept", "new_field", "--accept", "other_field", "--accept", "hidden_size"}).errors,
                ContainsSubstring("has a known field hidden_size"));
     CHECK_THAT(ended({"--accept", "nothing"}).errors, ContainsSubstring("has no field nothing"));
-    CHECK_THAT(ended({"--accept", "new_field,,other_field"}).errors, ContainsSubstring("has an empty name"));
-    CHECK_THAT(ended({"--accept", "new_field,other_field", "--ignore", "head."}).errors,
+    CHECK_THAT(ended({"--accept", "new_field", "--accept", "other_field", "--ignore", "head."}).errors,
                ContainsSubstring("no tensor's name begins with head."));
-    CHECK_THAT(ended({"--accept", "new_field,other_field", "--ignore", "classifier.,model.norm."}).errors,
+    CHECK_THAT(ended({"--accept", "new_field", "--accept", "other_field", "--ignore", "classifier.", "--ignore",
+                      "model.norm."})
+                   .errors,
                ContainsSubstring("the model has no norm after its last layer"));
 
     config["model_type"] = "some_wrapper";

@@ -323,20 +323,6 @@ void run_model(const ModuleRun& run, const Part& part)
         run.trace.alias("output", "logits");
 }
 
-/// "a,b" are a and b.
-std::vector<std::string> names_in(const std::string& text)
-{
-    std::vector<std::string> names;
-    for (std::size_t begin = 0; begin <= text.size();) {
-        const std::size_t end = std::min(text.find(',', begin), text.size());
-        if (end == begin)
-            throw Error(text + " has an empty name: give names with a comma between two of them");
-        names.push_back(text.substr(begin, end - begin));
-        begin = end + 1;
-    }
-    return names;
-}
-
 /// "0:4" is the first four layers, "4:" those from layer 4 on.
 files::LayerRange layers_called(const std::string& text)
 {
@@ -386,13 +372,10 @@ Module model_module()
         .flags =
             {{"--layers", "FROM:TO", FlagValue([part](const std::string& text) { part->layers = layers_called(text); }),
               "compute these layers alone, 0:4 the first four: no other tensors are read"},
-             {"--accept", "FIELDS",
-              FlagValue([part](const std::string& text) { part->accepted.fields = names_in(text); }),
-              "fields of config.json, with commas between them, that you know to change nothing: others that are not "
-              "known are refused"},
-             {"--ignore", "TENSORS",
-              FlagValue([part](const std::string& text) { part->accepted.tensors = names_in(text); }),
-              "beginnings of names, with commas between them, of tensors to leave out, such as classifier."},
+             {"--accept", "FIELD", FlagValue(part->accepted.fields),
+              "a field of config.json that you know to change nothing; others that are not known are refused"},
+             {"--ignore", "TENSORS", FlagValue(part->accepted.tensors),
+              "leave out tensors whose names begin so, such as classifier."},
              {"--first", "N", whole_number(part->first, 0), "the position of the first token"},
              {"--schedule", "NAME", FlagValue(part->schedule),
               "give the tokens over several calls: packed, steps:N (a prompt of N, then one by one), chunks:N, "

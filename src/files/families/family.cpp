@@ -168,16 +168,16 @@ Settings settings_of(const Family& family, const Json& config, const std::vector
         if (!family.fields.contains(name) && std::ranges::find(accepted, name) == accepted.end())
             unknown.push_back(name);
     if (!unknown.empty()) {
-        std::string names, list;
+        std::string names, flags;
         for (const std::string& name : unknown) {
             names += (names.empty() ? "" : ", ") + name;
-            list += (list.empty() ? "" : ",") + name;
+            flags += " --accept " + name;
         }
         const bool is_one = unknown.size() == 1;
         throw Error(std::string("has ") + (is_one ? "a field " : "fields ") + names + ", which " +
                     (is_one ? "is" : "are") + " not known of the family " + family.model_type + ": what " +
                     (is_one ? "it changes" : "they change") +
-                    " could not be computed. If you know that it changes nothing: --accept " + list);
+                    " could not be computed. If you know that it changes nothing:" + flags);
     }
     Settings settings;
     for (const auto& [name, value] : family.always.items())

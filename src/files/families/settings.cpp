@@ -310,7 +310,10 @@ const std::vector<Setting>& all_settings()
         row("rotary_base_of_family", &Settings::rotary_base_of_family),
         row("rotary_base_of_window", &Settings::rotary_base_of_window),
         row("rotary_share", &Settings::rotary_share),
-        row("rotary_features", &Settings::rotary_features),
+        row("rotary_features",
+            [](Settings& s) -> std::size_t& {
+                return s.rotary_features ? *s.rotary_features : s.rotary_features.emplace();
+            }),
         row("has_rotary_share", &Settings::has_rotary_share),
         row("positions_in_training", &Settings::positions_in_training),
         row("original_positions", &Settings::original_positions),

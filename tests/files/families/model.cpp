@@ -695,6 +695,8 @@ TEST_CASE("a count that is 0, or that does not divide, is refused in every famil
                 }
     }
     CHECK(refused_fields.size() > 15);
+    CHECK_THAT(refused("gptj", [](nlohmann::json& config) { config["rotary_dim"] = nullptr; }),
+               ContainsSubstring("rotary_dim is null")); // transformers fails
     for (const char* field : {"hidden_size", "num_hidden_layers"})
         CHECK_THAT(refused("llama", [&](nlohmann::json& config) { config[field] = nullptr; }),
                    ContainsSubstring("does not say how many"));

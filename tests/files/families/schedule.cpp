@@ -110,6 +110,7 @@ std::vector<Served> one_of_each_kind()
         }
         return !kinds.insert(kind).second;
     });
+    REQUIRE(all.size() >= 10);
     return all;
 }
 

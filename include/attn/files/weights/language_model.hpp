@@ -11,6 +11,14 @@
 
 namespace attn::files {
 
+/// A tensor that a model can lack.
+void visit_if_there(auto& part, const WeightTensor& tensor, auto&& f)
+{
+    begin_part(f, part, tensor.name);
+    if (part)
+        f(tensor, *part);
+}
+
 /// A norm that a block can lack.
 void visit_norm(auto& norm, const std::string& prefix, auto&& f, const std::string& features = "d_model")
 {
@@ -41,8 +49,8 @@ void visit(Either<BlockWeights> auto& w, const std::string& prefix, auto&& f)
     begin_part(f, network, prefix + "feed_forward.");
     std::visit([&](auto& any) { visit(any, prefix + "feed_forward.", f); }, network);
     visit_norm(post_norm2, prefix + "post_norm2.", f);
-    visit_bias(f, {prefix + "scale1", {"d_model"}}, scale1);
-    visit_bias(f, {prefix + "scale2", {"d_model"}}, scale2);
+    visit_if_there(scale1, {prefix + "scale1", {"d_model"}}, f);
+    visit_if_there(scale2, {prefix + "scale2", {"d_model"}}, f);
 }
 template <>
 inline constexpr std::string_view module_name<BlockWeights> = "a block";
@@ -67,8 +75,8 @@ void visit_input(Either<PatchWeights> auto& w, const std::string& prefix, auto&&
     auto& [kernel, bias, class_token, distillation_token] = w;
     f(WeightTensor{prefix + "patch_embedding.weight", {"d_model", "channels", "patch_height", "patch_width"}}, kernel);
     visit_bias(f, {prefix + "patch_embedding.bias", {"d_model"}}, bias);
-    visit_bias(f, {prefix + "class_token", {"d_model"}}, class_token);
-    visit_bias(f, {prefix + "distillation_token", {"d_model"}}, distillation_token);
+    visit_if_there(class_token, {prefix + "class_token", {"d_model"}}, f);
+    visit_if_there(distillation_token, {prefix + "distillation_token", {"d_model"}}, f);
 }
 
 /// convolutions.0.weight, whose windows are three frames wide, convolutions.0.bias, convolutions.1.weight, …
@@ -87,16 +95,9 @@ void visit_input(Either<std::vector<ConvolutionWeights>> auto& convolutions, con
 /// Nothing, where tokens are given.
 void visit_input(Either<std::monostate> auto&, const std::string&, auto&&, const std::string&) {}
 
-/// A table that a model can lack.
-void visit_table(auto& table, const WeightTensor& tensor, auto&& f)
-{
-    begin_part(f, table, tensor.name);
-    if (table)
-        f(tensor, *table);
-}
-
 /// What makes tokens: embedding.weight for instance; then position_embedding.weight, token_type_embedding.weight, embedding_norm,
-/// embedding_map where embeddings are narrower than tokens, those of each layer after layers.0, layers.1, …, of norm, of prediction_head, output.weight where it is not tied, and output.bias and pooler where there are some
+/// embedding_map where embeddings are narrower than tokens, those of each layer after layers.0, layers.1, …, of norm, of
+/// prediction_head, output.weight where it is not tied, and output.bias and pooler where there are some
 void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto&& f)
 {
     auto& [embedding, positions, token_types, embedding_norm, embedding_map, layers, norm, prediction_head, output,
@@ -105,8 +106,8 @@ void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto
     begin_part(f, embedding_map, prefix + "embedding_map.");
     const std::string width = embedding_map ? "d_embedding" : "d_model";
     std::visit([&](auto& any) { visit_input(any, prefix, f, width); }, embedding);
-    visit_table(positions, {prefix + "position_embedding.weight", {"n_max", width}}, f);
-    visit_table(token_types, {prefix + "token_type_embedding.weight", {"types", width}}, f);
+    visit_if_there(positions, {prefix + "position_embedding.weight", {"n_max", width}}, f);
+    visit_if_there(token_types, {prefix + "token_type_embedding.weight", {"types", width}}, f);
     visit_norm(embedding_norm, prefix + "embedding_norm.", f, width);
     if (embedding_map)
         visit(*embedding_map, prefix + "embedding_map.", f, width, "d_model");
@@ -116,7 +117,7 @@ void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto
     begin_part(f, prediction_head, prefix + "prediction_head.");
     if (prediction_head)
         visit(*prediction_head, prefix + "prediction_head.", f, width);
-    visit_table(output, {prefix + "output.weight", {"vocabulary", width}, true}, f);
+    visit_if_there(output, {prefix + "output.weight", {"vocabulary", width}, true}, f);
     visit_bias(f, {prefix + "output.bias", {"vocabulary"}}, output_bias);
     begin_part(f, pooler, prefix + "pooler.");
     if (pooler)
