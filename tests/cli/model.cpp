@@ -323,11 +323,13 @@ TEST_CASE("attn run model takes an image or a sound where the model does, and no
     CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
     CHECK_THAT(run_with("t5", {{"ids", ids}, {"decoder_ids", ids}, {"decoder_lengths", ids}}).errors,
                ContainsSubstring("has an array decoder_lengths, and one sequence"));
-    CHECK_THAT(run_with("t5", {{"ids", ids}, {"decoder_lengths", ids}}).errors, ContainsSubstring("and no decoder_ids"));
+    CHECK_THAT(run_with("t5", {{"ids", ids}, {"decoder_lengths", ids}}).errors,
+               ContainsSubstring("and no decoder_ids"));
     CHECK_THAT(run_with("llama", {{"ids", ids}, {"decoder_ids", ids}}).errors,
                ContainsSubstring("has an array decoder_ids, and a model of the family llama takes ids alone"));
     const Ended both = run({"attn", "run", "model", "--weights", golden("t5"), "--dry-run"});
-    CHECK_THAT(both.output, ContainsSubstring("decoder, which attends to what the encoder gives: vocabulary the encoder's"));
+    CHECK_THAT(both.output,
+               ContainsSubstring("decoder, which attends to what the encoder gives: vocabulary the encoder's"));
 
     CHECK_THAT(run_with("vit-plain", {{"ids", ids}}).errors,
                ContainsSubstring("has no array pixel_values, which a model of the family vit takes"));

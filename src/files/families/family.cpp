@@ -221,11 +221,10 @@ Settings settings_of(const Family& family, const Json& config, const std::vector
     if (settings.own_layers)
         settings.layers = settings.own_layers;
     const auto is_of_config = [&](const std::string& name) { return *settings.architectures == std::vector{name}; };
-    if (!settings.architectures || std::ranges::any_of(family.architectures, is_of_config))
+    const bool is_encoder_alone = towers_of(family, config) == std::vector<std::string>{"encoder"};
+    if (!settings.architectures || is_encoder_alone || std::ranges::any_of(family.architectures, is_of_config))
         return settings;
-    if (const std::string base = base_architecture(family);
-        towers_of(family, config).size() == 1 && !family.towers.empty()) {
-    } else if (is_of_config(base)) {
+    if (const std::string base = base_architecture(family); is_of_config(base)) {
         settings.has_logits = false;
     } else {
         std::string known;

@@ -26,6 +26,7 @@
 
 using namespace attn;
 using namespace attn::files;
+using attn::test::same_bits;
 
 namespace {
 
@@ -850,7 +851,7 @@ TEST_CASE("a configuration of more layers than the weights have is refused befor
         const std::string family = entry.path().filename().string();
         const TemporaryFolder folder;
         nlohmann::json config = read_json_object(entry.path() / "config.json", "a configuration");
-        for (const char* field : {"num_hidden_layers", "n_layer", "n_layers", "encoder_layers"})
+        for (const char* field : {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers"})
             if (config.contains(field))
                 config[field] = 1'000'000'000;
         for (const char* by_layer : {"layer_types", "no_rope_layers", "use_sliding_window"})

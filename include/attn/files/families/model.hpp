@@ -24,8 +24,8 @@ struct Model {
     LanguageModelWeights weights;
     std::vector<std::string> not_computed =
         {}; ///< tensors of parts that nothing is computed with, a line for each part
-    /// What the decoder's cross-attention reads, see encoder_decoder(); the decoder is above, without a table of words where it has the
-    /// encoder's.
+    /// What the decoder's cross-attention reads, see encoder_decoder(); the decoder is above, without a table of words where
+    /// it has the encoder's.
     std::optional<EncoderPart> encoder = {};
 };
 

@@ -33,8 +33,8 @@ inline constexpr std::string_view attention_name = "self_attn.";
 template <>
 inline constexpr std::string_view attention_name<GatedDeltaNetWeights> = "linear_attn.";
 
-/// norm1, post_norm1, those of attention after self_attn or linear_attn, cross_norm, those after cross_attn, norm2, post_norm2, those of
-/// the network after feed_forward, scale1, scale2, distance_bias.weight
+/// norm1, post_norm1, those of attention after self_attn or linear_attn, cross_norm, those after cross_attn, norm2,
+/// post_norm2, those of the network after feed_forward, scale1, scale2, distance_bias.weight
 void visit(Either<BlockWeights> auto& w, const std::string& prefix, auto&& f)
 {
     auto& [norm1, post_norm1, self_attention, norm2, post_norm2, network, scale1, scale2, cross_attention, cross_norm,
@@ -102,8 +102,9 @@ void visit_input(Either<std::vector<ConvolutionWeights>> auto& convolutions, con
 void visit_input(Either<std::monostate> auto&, const std::string&, auto&&, const std::string&) {}
 
 /// What makes tokens: embedding.weight for instance; then position_embedding.weight, token_type_embedding.weight, embedding_norm,
-/// embedding_map where embeddings are narrower than tokens, or word_map and output_map, distance_bias.weight, those of each layer after layers.0, layers.1, …, of norm, of
-/// prediction_head, output.weight where it is not tied, and output.bias and pooler where there are some
+/// embedding_map where embeddings are narrower than tokens, or word_map and output_map, distance_bias.weight, those of each
+/// layer after layers.0, layers.1, …, of norm, of prediction_head, output.weight where it is not tied, and output.bias and
+/// pooler where there are some
 void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto&& f)
 {
     auto& [embedding, positions, token_types, embedding_norm, embedding_map, layers, norm, prediction_head, output,

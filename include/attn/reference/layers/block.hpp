@@ -45,8 +45,8 @@ struct BlockDescription {
     Activation activation = default_activation; ///< of the network
     ExpertsOptions experts = {};                ///< where the network is a mixture of experts, with their activation
     std::size_t kept = 0; ///< so many first tokens are in every window, however far they are: see Window
-    /// Where norms stand before sublayers: their results, in place of what they were computed of, are what sublayers are added to, an
-    /// option of BLOOM.
+    /// Where norms stand before sublayers: their results, in place of what they were computed of, are what sublayers are added
+    /// to, an option of BLOOM.
     bool adds_to_norms = false;
 };
 
@@ -84,7 +84,8 @@ struct BlockWeights {
         {}; ///< (buckets, h): a bias by distance of this layer alone, see bucket_bias()
 };
 
-/// What the tokens of a decoder attend to besides each other: what an encoder gives, or the keys and values that a layer made of that.
+/// What the tokens of a decoder attend to besides each other: what an encoder gives, or the keys and values that a layer made
+/// of that.
 template <Sequence T>
 struct BlockMemoryOf {
     std::variant<std::monostate, T, KeyValueCache> tokens = {}; ///< ((b,) m, d_memory)
@@ -114,14 +115,14 @@ struct BlockMemoryOf {
 ///                     where = names a step again. With norms of what the sublayers give, those are in the scopes
 ///                     post_norm1 and post_norm2; in parallel `output` is `x + self_attn.output + feed_forward.output`; with a
 ///                     residual scale, or the learned `scale1` and `scale2`, the sublayer's result is multiplied by it. The mask, unless a scope around has named
-///                     it, follows `x`. A layer with cross-attention attends to the memory between its two sublayers: `cross_residual` is
-///                     `residual1 + cross_attn.output`, with the norm cross_norm, and stands in place of `residual1` in what follows. Where results are
-///                     added to norms, these are `norm1.output + self_attn.output` and `norm2.output + feed_forward.output`.
+///                     it, follows `x`. A layer with cross-attention attends to the memory between its two sublayers:
+///                     `cross_residual` is `residual1 + cross_attn.output`, with the norm cross_norm, and stands in place of
+///                     `residual1` in what follows. Where results are added to norms, these are `norm1.output + self_attn.output` and `norm2.output + feed_forward.output`.
 /// @param memory       of a layer with cross-attention, and of no other
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, weights and mask disagree
-/// @throws Error      where weights have no norm where the description says that one stands, or one where none does, or a memory is
-///                    given to a layer without cross-attention, or none to one with it
+/// @throws Error      where weights have no norm where the description says that one stands, or one where none does, or a
+///                    memory is given to a layer without cross-attention, or none to one with it
 /// @see Vaswani et al. 2017, section 3.1; Touvron et al. 2023, "LLaMA", section 2.2; of the learned scales Touvron et al. 2021,
 ///      "Going deeper with Image Transformers", section 2
 template <Sequence T>

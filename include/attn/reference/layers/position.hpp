@@ -113,12 +113,13 @@ struct DistanceBuckets {
 ///                 | buckets   | (n, m)         | where(ahead > 0, near + B, near)                                            |
 ///                 | bias      | (one, h, n, m) | permute(table[buckets], 2, 0, 1)[None]                                      |
 ///
-///                 with the numbers in place of capitals: B half of the buckets, EXACT half of B, LOG = log(farthest / EXACT). Where
-///                 it is not bidirectional, `distances` is `maximum(-ahead, 0)`, B is all buckets, and `near` is the bucket.
+///                 with the numbers in place of capitals: B half of the buckets, EXACT half of B, LOG = log(farthest / EXACT).
+///                 Where it is not bidirectional, `distances` is `maximum(-ahead, 0)`, B is all buckets, and `near` is the
+///                 bucket.
 /// @return (1, h, n, m), to be added to scores
 /// @throws ShapeError where the table has fewer than 4 buckets, or the farthest distance is none of the later ones
-/// @see Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", section 2.1, and the
-///      authors' program (mesh_tensorflow, transformer_layers.py)
+/// @see Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", section 2.1,
+///      and the authors' program (mesh_tensorflow, transformer_layers.py)
 Tensor4 bucket_bias(std::size_t n, std::size_t m, const Matrix& table, const DistanceBuckets& options,
                     const Trace& trace = {});
 /// Of tokens that stand anywhere: `ahead` is key_positions - positions[:, None].

@@ -127,9 +127,10 @@ struct LanguageModelStep {
 ///                     `hidden` and `pooled`.
 ///
 ///                     Where words alone are narrower, `mapped`, in the scope word_map, stands in place of `tokens`, and
-///                     output_map.mapped follows the last norm. A table of biases by distance has the steps of bucket_bias() in the scope distance_bias, of the model or of a
-///                     layer, where `bias` is its result. A decoder with cross-attention has the input `memory`, and where that is
-///                     padded the scope of_memory, whose `mask` is the layers' `memory_mask`.
+///                     output_map.mapped follows the last norm. A table of biases by distance has the steps of bucket_bias()
+///                     in the scope distance_bias, of the model or of a
+///                     layer, where `bias` is its result. A decoder with cross-attention has the input `memory`, and where
+///                     that is padded the scope of_memory, whose `mask` is the layers' `memory_mask`.
 /// @return the logits, (n, vocabulary), or the tokens after the last layer, (n, d_model)
 /// @throws ShapeError where an id or a type is no row of its table, or weights disagree
 /// @throws Error      where there are not as many descriptions as layers, there are types and no table of them, or as
