@@ -50,6 +50,7 @@
 #include "attn/reference/layers/rotary.hpp"
 #include "attn/reference/layers/stack.hpp"
 #include "attn/reference/layers/talking_heads.hpp"
+#include "attn/reference/models/encoder_decoder.hpp"
 #include "attn/reference/models/gpt.hpp"
 #include "attn/reference/models/greedy_decode.hpp"
 #include "attn/reference/models/keras_attention.hpp"

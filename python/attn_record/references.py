@@ -154,11 +154,12 @@ def configured(module, *names):
 
 
 BESIDE_IDS = ("attention_mask", "token_type_ids", "position_ids")
+OF_DECODER = ("decoder_input_ids", "decoder_attention_mask")
 
 
 def ids_and_what_belongs_to_them(given):
     """Of a model: the first argument that is ids, of one sequence without the axis of the batch; which of them are real; their types."""
-    names = [name for name, value in given.values.items() if name not in BESIDE_IDS and kind_of(value) is TorchTensors
+    names = [name for name, value in given.values.items() if name not in BESIDE_IDS + OF_DECODER and kind_of(value) is TorchTensors
              and "int" in str(value.dtype) and value.dim() in (1, 2)]
     if not names:
         raise NoReference("it was not called with ids")
@@ -175,11 +176,25 @@ def ids_and_what_belongs_to_them(given):
 
 def of_published(_, given):
     """A module of transformers, whose own configuration says what it computes; see Reference.write()."""
+    of_decoder = decoder_ids(given)
     for name in ("pixel_values", "input_features"):
         if name in given.values and (signal := given.array(name)) is not None:
-            return [], {name: signal[0] if len(signal) == 1 else signal}
+            return [], {name: signal[0] if len(signal) == 1 else signal, **of_decoder}
     first = first_position(given)
-    return ["--first", str(first)] if first else [], ids_and_what_belongs_to_them(given)
+    arrays = {**ids_and_what_belongs_to_them(given), **of_decoder}
+    if of_decoder and arrays["ids"].ndim != arrays["decoder_ids"].ndim:  # one of them has padding
+        arrays = {name: array if array is None else np.atleast_2d(array) for name, array in arrays.items()}
+    return ["--first", str(first)] if first else [], arrays
+
+
+def decoder_ids(given):
+    """Of a model with an encoder and a decoder: the ids of the decoder, as those of the encoder."""
+    ids, mask = (given.array(name) for name in OF_DECODER)
+    if ids is None:
+        return {}
+    if mask is not None and not mask.all():
+        return {"decoder_ids": ids, "decoder_attention_mask": mask.astype(int)}
+    return {"decoder_ids": ids[0] if len(ids) == 1 else ids}
 
 
 def first_position(given):

@@ -315,6 +315,22 @@ TEST_CASE("attn run model takes an image or a sound where the model does, and no
     CHECK(run_with("whisper", {{"input_features", sound.at("batch_input_features")}}).code == 0);
     CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
 
+    const Ended encoded = run_with("whisper", {{"input_features", features}});
+    CHECK_THAT(encoded.errors, ContainsSubstring("not computed: the decoder, since no decoder_ids are given"));
+    CHECK(run_with("whisper", {{"input_features", features}, {"decoder_ids", ids}}).code == 0);
+    CHECK(read_trace(folder / "t.npz").find("decoder.layers.0.cross_attn.output") != nullptr);
+    CHECK(run_with("t5", {{"ids", ids}, {"decoder_ids", ids}}).code == 0);
+    CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+    CHECK_THAT(run_with("t5", {{"ids", ids}, {"decoder_ids", ids}, {"decoder_lengths", ids}}).errors,
+               ContainsSubstring("has an array decoder_lengths, and one sequence"));
+    CHECK_THAT(run_with("t5", {{"ids", ids}, {"decoder_lengths", ids}}).errors,
+               ContainsSubstring("and no decoder_ids"));
+    CHECK_THAT(run_with("llama", {{"ids", ids}, {"decoder_ids", ids}}).errors,
+               ContainsSubstring("has an array decoder_ids, and a model of the family llama takes ids alone"));
+    const Ended both = run({"attn", "run", "model", "--weights", golden("t5"), "--dry-run"});
+    CHECK_THAT(both.output,
+               ContainsSubstring("decoder, which attends to what the encoder gives: vocabulary the encoder's"));
+
     CHECK_THAT(run_with("vit-plain", {{"ids", ids}}).errors,
                ContainsSubstring("has no array pixel_values, which a model of the family vit takes"));
     CHECK_THAT(run_with("whisper", {{"input_features", features}, {"ids", ids}}).errors,

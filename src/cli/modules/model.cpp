@@ -7,6 +7,7 @@
 #include "attn/core/shape.hpp"
 #include "attn/files/families/model.hpp"
 #include "attn/files/weights/language_model.hpp"
+#include "attn/reference/models/encoder_decoder.hpp"
 #include "attn/reference/models/schedule.hpp"
 #include "attn/reference/models/signal_model.hpp"
 #include "attn/reference/ops/terms.hpp"
@@ -53,12 +54,15 @@ StepOptions text_of_input(const LanguageModelWeights& weights, const LanguageMod
 {
     const InputWeights& input = weights.embedding;
     const auto text = [](std::size_t number) { return std::to_string(number); };
+    if (std::holds_alternative<std::monostate>(input) && description.first_layer == 0)
+        return {{"vocabulary", "the encoder's"}};
     if (description.first_layer > 0)
         return {{"input", "the tokens after layer " + text(description.first_layer - 1)}};
-    if (const auto* table = std::get_if<Matrix>(&input); table != nullptr && weights.embedding_map)
+    const auto& map = weights.word_map ? weights.word_map : weights.embedding_map;
+    if (const auto* table = std::get_if<Matrix>(&input); table != nullptr && map)
         return {{"vocabulary", text(table->shape(0))},
                 {"d_embedding", text(table->shape(1))},
-                {"d_model", text(weights.embedding_map->weight.shape(1))}};
+                {"d_model", text(map->weight.shape(1))}};
     if (const auto* table = std::get_if<Matrix>(&input))
         return {{"vocabulary", text(table->shape(0))}, {"d_model", text(table->shape(1))}};
     if (const auto* patches = std::get_if<PatchWeights>(&input)) {
@@ -77,13 +81,14 @@ StepOptions text_of_input(const LanguageModelWeights& weights, const LanguageMod
             {"d_model", text(first.kernel.shape(1))}};
 }
 
-std::vector<std::string> description_of(const std::filesystem::path& folder, const files::NamedArrays& arrays,
-                                        const files::LayerRange& range, const files::Accepted& accepted)
+/// What a model computes, or one of its towers: around its layers, and in them.
+/// @param tower  "encoder: ", or nothing
+void describe(std::vector<std::string>& lines, const std::string& tower, const LanguageModelWeights& weights,
+              const LanguageModelDescription& description)
 {
-    const auto [family, description, weights, not_computed] = files::read_model(folder, arrays, range, accepted);
     const auto& [layers, norm, image, convolutions, convolution_activation, is_causal, has_logits, first_layer,
-                 first_position, padding_id, embedding_scale, head_activation, logit_scale, logit_softcap] =
-        description;
+                 first_position, padding_id, embedding_scale, head_activation, logit_scale, logit_softcap,
+                 distance_buckets] = description;
     StepOptions around = text_of_input(weights, description);
     for (auto& [name, value] : StepOptions{{"layers", std::to_string(layers.size())},
                                            {"parameters", std::to_string(files::total(files::parameters(weights)))},
@@ -108,8 +113,23 @@ std::vector<std::string> description_of(const std::filesystem::path& folder, con
                                       {"logit_softcap", logit_softcap}})
         if (value)
             around.emplace_back(name, exact_text(*value));
-    std::vector<std::string> lines{family + ", as " + (folder / "config.json").string() + " says", text_of(around)};
+    const auto has_own = [](const BlockWeights& layer) { return layer.distance_bias.has_value(); };
+    if (weights.distance_bias || std::ranges::any_of(weights.layers, has_own))
+        around.emplace_back("distance_bias", std::string(weights.distance_bias ? "of all layers" : "of each layer") +
+                                                 ", farthest " + std::to_string(distance_buckets.farthest));
+    lines.push_back(tower + text_of(around));
     add_layers(lines, description, weights.layers);
+}
+
+std::vector<std::string> description_of(const std::filesystem::path& folder, const files::NamedArrays& arrays,
+                                        const files::LayerRange& range, const files::Accepted& accepted)
+{
+    const auto [family, description, weights, not_computed, encoder] =
+        files::read_model(folder, arrays, range, accepted);
+    std::vector<std::string> lines{family + ", as " + (folder / "config.json").string() + " says"};
+    if (encoder)
+        describe(lines, "encoder: ", encoder->weights, encoder->description);
+    describe(lines, encoder ? "decoder, which attends to what the encoder gives: " : "", weights, description);
     for (const std::string& part : not_computed)
         lines.push_back("not computed: " + part);
     return lines;
@@ -127,7 +147,7 @@ LanguageModelOptions<Ids> options_of(const ModuleRun& run)
 /// The name of what a model takes.
 std::string input_of(const files::Model& model)
 {
-    const InputWeights& input = model.weights.embedding;
+    const InputWeights& input = model.encoder ? model.encoder->weights.embedding : model.weights.embedding;
     return model.description.first_layer > 0             ? "tokens"
            : std::holds_alternative<Matrix>(input)       ? "ids"
            : std::holds_alternative<PatchWeights>(input) ? "pixel_values"
@@ -142,9 +162,10 @@ void expect_inputs(const std::string& taken, const files::Model& model, const Mo
         (first > 0 ? "layer " + std::to_string(first) : "a model") + " of the family " + model.family + " takes";
     if (!run.inputs.has(taken))
         throw InputNamesError("has no array " + taken + ", which " + family);
-    for (const std::string name :
-         {"ids", "tokens", "lengths", "attention_mask", "token_type_ids", "pixel_values", "input_features"}) {
+    for (const std::string name : {"ids", "tokens", "lengths", "attention_mask", "token_type_ids", "pixel_values",
+                                   "input_features", "decoder_ids", "decoder_lengths", "decoder_attention_mask"}) {
         const bool is_beside =
+            (name.starts_with("decoder_") && model.encoder) ||
             ((name == "lengths" || name == "attention_mask") && (taken == "ids" || taken == "tokens")) ||
             (name == "token_type_ids" && taken == "ids");
         if (run.inputs.has(name) && name != taken && !is_beside)
@@ -153,17 +174,19 @@ void expect_inputs(const std::string& taken, const files::Model& model, const Mo
 }
 
 /// Which tokens of a batch are real.
-Padding padding_of(const ModuleRun& run, const Shape& batch)
+/// @param tower  "decoder_" for its tokens
+Padding padding_of(const ModuleRun& run, const Shape& batch, const std::string& tower = "")
 {
-    if (!run.inputs.has("attention_mask")) {
-        const std::optional<Integers> lengths = run.inputs.lengths("lengths", batch.front());
+    const std::string of_lengths = tower + "lengths", of_mask = tower + "attention_mask";
+    if (!run.inputs.has(of_mask)) {
+        const std::optional<Integers> lengths = run.inputs.lengths(of_lengths, batch.front());
         return lengths ? Padding(*lengths) : Padding();
     }
-    if (run.inputs.has("lengths"))
-        throw InputNamesError("has lengths and attention_mask: give one of them");
-    const auto ones = run.inputs.get<Matrix>("attention_mask");
+    if (run.inputs.has(of_lengths))
+        throw InputNamesError("has " + of_lengths + " and " + of_mask + ": give one of them");
+    const auto ones = run.inputs.get<Matrix>(of_mask);
     if (shape_of(ones) != Shape{batch[0], batch[1]})
-        throw ShapeError("attention_mask is " + to_string(shape_of(ones)) +
+        throw ShapeError(of_mask + " is " + to_string(shape_of(ones)) +
                          ", expected (b, n) = " + to_string(Shape{batch[0], batch[1]}));
     Mask mask(ones.shape());
     std::ranges::transform(ones, mask.begin(), [](double one) { return one != 0; });
@@ -174,8 +197,9 @@ Padding padding_of(const ModuleRun& run, const Shape& batch)
 void expect_no_padding(const ModuleRun& run)
 {
     expect_no_lengths(run);
-    if (run.inputs.has("attention_mask"))
-        throw InputNamesError("has an array attention_mask, and one sequence: leave its padding out");
+    for (const std::string name : {"attention_mask", "decoder_lengths", "decoder_attention_mask"})
+        if (run.inputs.has(name))
+            throw InputNamesError("has an array " + name + ", and one sequence: leave its padding out");
 }
 
 template <class Ids>
@@ -251,7 +275,7 @@ void run_in_calls(const std::string& schedule, const std::string& cache, const f
 
 void run_on_tokens(const files::Model& model, const ModuleRun& run)
 {
-    const auto& [family, description, weights, not_computed] = model;
+    const auto& [family, description, weights, not_computed, encoder] = model;
     if (run.inputs.rank("tokens", 2, 3, "a sequence (n, d_model) or a batch of sequences (b, n, d_model)") == 2) {
         expect_no_padding(run);
         (void)language_model(run.inputs.get<Matrix>("tokens"), weights, description, run.trace);
@@ -285,14 +309,57 @@ void move_positions(LanguageModelDescription& description, std::size_t first)
     description.first_position += first;
 }
 
+void run_encoder_and_decoder(files::Model model, const std::string& taken, const ModuleRun& run)
+{
+    const EncoderDecoderDescription description{std::move(model.encoder->description), std::move(model.description)};
+    const EncoderDecoderWeights weights{std::move(model.encoder->weights), std::move(model.weights)};
+    run.learned = {};
+    for (const auto& [tower, of_tower] : {std::pair("encoder.", &weights.encoder), {"decoder.", &weights.decoder}})
+        for (const files::Parameter& parameter : files::parameters(*of_tower))
+            run.learned.push_back({tower + parameter.name, parameter.shape});
+    const bool is_sound = taken == "input_features";
+    if (run.inputs.rank("decoder_ids", 1, 2, "a sequence (n) or a batch of sequences (b, n)") == 1) {
+        expect_no_padding(run);
+        const auto ids = run.inputs.get<Integers>("decoder_ids");
+        if (is_sound)
+            (void)encoder_decoder(run.inputs.get<Matrix>(taken), ids, weights, description, run.trace);
+        else
+            (void)encoder_decoder(run.inputs.get<Integers>(taken), ids, weights, description, run.trace);
+    } else {
+        const auto ids = run.inputs.get<IntegerMatrix>("decoder_ids");
+        const Padding padding = padding_of(run, shape_of(ids), "decoder_");
+        if (is_sound) {
+            (void)encoder_decoder(run.inputs.get<Tensor3>(taken), ids, padding, weights, description, run.trace);
+        } else {
+            const auto source = run.inputs.get<IntegerMatrix>(taken);
+            (void)encoder_decoder(source, padding_of(run, shape_of(source)), ids, padding, weights, description,
+                                  run.trace);
+        }
+    }
+    run.trace.alias("output", description.decoder.has_logits ? "decoder.logits" : "decoder.output");
+}
+
 void run_model(const ModuleRun& run, const Part& part)
 {
     files::Model model = files::read_model(run.weights_path, std::move(run.arrays), part.layers, part.accepted);
     move_positions(model.description, part.first);
-    const auto& [family, description, weights, not_computed] = model;
-    run.learned = files::parameters(weights);
+    run.learned = files::parameters(model.weights);
     const std::string taken = input_of(model);
     expect_inputs(taken, model, run);
+    if (model.encoder && !part.schedule.empty())
+        throw Error("--schedule: of a model with an encoder and a decoder all tokens are given at once");
+    if (model.encoder && part.first != 0)
+        throw Error("--first: of a model with an encoder and a decoder both begin at position 0");
+    if (model.encoder && run.inputs.has("decoder_ids"))
+        return run_encoder_and_decoder(std::move(model), taken, run);
+    if (model.encoder) {
+        if (run.inputs.has("decoder_lengths") || run.inputs.has("decoder_attention_mask"))
+            throw InputNamesError("has padding of the decoder's tokens, and no decoder_ids");
+        model.not_computed.emplace_back("the decoder, since no decoder_ids are given; the result is the encoder's");
+        model.description = std::move(model.encoder->description);
+        model.weights = std::move(model.encoder->weights);
+    }
+    const auto& [family, description, weights, not_computed, encoder] = model;
     for (const std::string& name : not_computed)
         print_error("attn run", Error("note: not computed: " + name));
 
@@ -359,6 +426,11 @@ Module model_module()
                     InputKind::zero_or_one},
                    {"token_type_ids", "(b,) n", "the type of each token, such as its sentence's; 0 unless given", false,
                     InputKind::whole_numbers},
+                   {"decoder_ids", "(b,) n",
+                    "the tokens that the decoder has so far, of a model with an encoder and a decoder", false,
+                    InputKind::whole_numbers},
+                   lengths_input("decoder_lengths"),
+                   {"decoder_attention_mask", "b, n", "in place of decoder_lengths", false, InputKind::zero_or_one},
                    {"pixel_values", "(b,) channels, height, width", "an image, in place of ids"},
                    {"input_features", "(b,) features, frames", "a sound, in place of ids"}},
         .describe_folder =

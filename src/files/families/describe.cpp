@@ -170,17 +170,19 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
 {
     expect_divisible(settings, d_model);
     const std::size_t head_width = settings.head_width.value_or(d_model / settings.heads);
-    LanguageModelDescription model{.norm = settings.norm,
-                                   .image = settings.image,
-                                   .convolution_activation = settings.convolution_activation,
-                                   .is_causal = settings.is_causal,
-                                   .has_logits = settings.has_logits,
-                                   .first_position = settings.first_position,
-                                   .padding_id = settings.padding_id,
-                                   .embedding_scale = settings.embedding_scale,
-                                   .head_activation = settings.prediction_head.value_or(default_activation),
-                                   .logit_scale = settings.logit_scale,
-                                   .logit_softcap = settings.logit_softcap};
+    LanguageModelDescription model{
+        .norm = settings.norm,
+        .image = settings.image,
+        .convolution_activation = settings.convolution_activation,
+        .is_causal = settings.is_causal,
+        .has_logits = settings.has_logits,
+        .first_position = settings.first_position,
+        .padding_id = settings.padding_id,
+        .embedding_scale = settings.embedding_scale,
+        .head_activation = settings.prediction_head.value_or(default_activation),
+        .logit_scale = settings.logit_scale,
+        .logit_softcap = settings.logit_softcap,
+        .distance_buckets = {.farthest = settings.farthest_bucket, .is_bidirectional = !settings.is_causal}};
     if (settings.layers_too.value_or(layers) != layers)
         throw Error("num_hidden_layers is " + text(*settings.layers_too) + ", expected " + text(layers) +
                     ", as the family's own name says");
@@ -188,6 +190,8 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
         model.convolutions.push_back({.stride = stride});
     if (settings.scales_embedding_by_width)
         model.embedding_scale = std::sqrt(static_cast<double>(d_model));
+    if (settings.scales_logits_by_width && settings.has_logits)
+        model.logit_scale = 1 / std::sqrt(static_cast<double>(d_model));
     if (settings.logit_divisor)
         model.logit_scale = 1 / *settings.logit_divisor;
 
@@ -199,7 +203,8 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
                                .residual_scale = settings.residual_scale,
                                .delta_net = delta_net_of(settings),
                                .activation = settings.activation,
-                               .experts = experts_of(settings)};
+                               .experts = experts_of(settings),
+                               .adds_to_norms = settings.adds_to_norms};
         bool rotary = is_rotary(settings, i, layers);
         layer.window = window_of(settings, i, layers, rotary);
         layer.chunk = chunk_of(settings, i, rotary);

@@ -93,7 +93,7 @@ void add_variant(Family& family, const Json& variant)
 {
     if (variant.contains("refused"))
         throw Error("has " + variant["if"].dump() + ": " + variant["refused"].get<std::string>());
-    for (const auto& [key, entries] : {std::pair("always", &family.always),
+    for (const auto& [key, entries] : {std::pair("always", &family.always), // of a variant or a tower
                                        {"fields", &family.fields},
                                        {"names", &family.names},
                                        {"unpack", &family.unpack},
@@ -107,7 +107,8 @@ void add_variant(Family& family, const Json& variant)
 std::string base_architecture(const Family& family)
 {
     const std::string& head = family.architectures.front();
-    const std::size_t end = std::min(head.find("ForCausalLM"), head.find("LMHeadModel"));
+    const std::size_t end = std::min({head.find("ForCausalLM"), head.find("LMHeadModel"),
+                                      head.find("ForConditionalGeneration"), head.find("MTModel")});
     return end == std::string::npos
                ? ""
                : head.substr(0, end) + (family.model_type.ends_with("_text") ? "TextModel" : "Model");
@@ -115,7 +116,7 @@ std::string base_architecture(const Family& family)
 
 } // namespace
 
-Family family_of(const Json& config)
+Family family_of(const Json& config, const std::string& tower)
 {
     const auto type = config.find("model_type");
     if (type == config.end() || !type->is_string())
@@ -149,12 +150,41 @@ Family family_of(const Json& config)
                   .ignored = all.contains("ignored") ? all["ignored"] : Json::array(),
                   .not_computed = object("not_computed"),
                   .variants = all.contains("variants") ? all["variants"] : Json::array(),
+                  .towers = object("towers"),
                   .base_prefix = all.value("base_prefix", ""),
                   .shared_layer = all.value("shared_layer", "")};
+    if (!tower.empty())
+        add_variant(family, family.towers.at(tower));
     for (const Json& variant : family.variants)
         if (holds(config, variant["if"]))
             add_variant(family, variant);
     return family;
+}
+
+std::vector<std::string> towers_of(const Family& family, const Json& config)
+{
+    if (family.towers.empty())
+        return {""};
+    const Json alone = family.towers["encoder"].value("alone", Json());
+    if (!alone.is_null() && config.value("architectures", Json()) == Json{alone})
+        return {"encoder"};
+    return {"encoder", "decoder"};
+}
+
+NamedArrays tensors_of_tower(const NamedArrays& arrays, const Family& family, const std::string& tower)
+{
+    const auto is_of_another = [&](const std::string& name) {
+        for (const auto& [other, entries] : family.towers.items())
+            for (const Json& beginning : entries["tensors"]) {
+                const std::string own = beginning.get<std::string>();
+                if (other != tower && (name.starts_with(own) || name.starts_with(family.base_prefix + own)))
+                    return true;
+            }
+        return false;
+    };
+    NamedArrays of_tower = arrays;
+    std::erase_if(of_tower, [&](const auto& entry) { return is_of_another(entry.first); });
+    return of_tower;
 }
 
 Settings settings_of(const Family& family, const Json& config, const std::vector<std::string>& accepted)
@@ -188,8 +218,11 @@ Settings settings_of(const Family& family, const Json& config, const std::vector
         else if (rule.contains("default"))
             apply(settings, name, rule, rule["default"]);
     }
+    if (settings.own_layers)
+        settings.layers = settings.own_layers;
     const auto is_of_config = [&](const std::string& name) { return *settings.architectures == std::vector{name}; };
-    if (!settings.architectures || std::ranges::any_of(family.architectures, is_of_config))
+    const bool is_encoder_alone = towers_of(family, config) == std::vector<std::string>{"encoder"};
+    if (!settings.architectures || is_encoder_alone || std::ranges::any_of(family.architectures, is_of_config))
         return settings;
     if (const std::string base = base_architecture(family); is_of_config(base)) {
         settings.has_logits = false;
@@ -197,6 +230,8 @@ Settings settings_of(const Family& family, const Json& config, const std::vector
         std::string known;
         for (const std::string& name : family.architectures)
             known += (known.empty() ? "" : " and ") + name;
+        if (family.towers.contains("encoder") && family.towers["encoder"].contains("alone"))
+            known += " and " + family.towers["encoder"]["alone"].get<std::string>();
         if (!base.empty() && std::ranges::find(family.architectures, base) == family.architectures.end())
             known += " and " + base;
         throw Error("architectures " + config["architectures"].dump() + " is not known; known of this family is " +

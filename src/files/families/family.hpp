@@ -25,13 +25,20 @@ struct Family {
     std::string model_type;
     std::vector<std::string> architectures; ///< the first is meant where a configuration names none
     Json always, fields, names, older_names, copies, unpack, packed_experts, squeezed, kernels, ignored, not_computed,
-        variants;
+        variants, towers;
     std::string base_prefix, shared_layer;
 };
 
 /// The family of a configuration, with the entries of its variants that hold for it.
+/// @param tower  "encoder" or "decoder" of a family that has both, with its entries; empty for what they have in common
 /// @throws Error where its model_type is not known, or it is of a variant that is refused
-Family family_of(const Json& config);
+Family family_of(const Json& config, const std::string& tower = "");
+
+/// The towers of a configuration: "encoder" and "decoder", the encoder alone, or "" of a family that has no such parts.
+std::vector<std::string> towers_of(const Family& family, const Json& config);
+
+/// The tensors of a tower: its own, and those that no other tower has for itself.
+NamedArrays tensors_of_tower(const NamedArrays& arrays, const Family& family, const std::string& tower);
 
 /// What a configuration sets.
 /// @param accepted  fields that are not known, and to be passed over

@@ -10,6 +10,7 @@
 #include "attn/core/error.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 namespace attn::files {
@@ -51,6 +52,8 @@ AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
                       {"linear_h_d_v", states->heads * states->d_v},
                       {"linear_d_v", states->d_v},
                       {"width", states->width}});
+    if (settings.buckets)
+        sizes.insert({{"buckets", *settings.buckets}, {"h", settings.heads}});
     if (settings.vocabulary)
         sizes["vocabulary"] = *settings.vocabulary;
     if (settings.token_types)
@@ -85,7 +88,10 @@ void expect_biases(const BlockWeights& weights, const Settings& settings, const 
     const auto bias = [&](const LinearWeights& map, const std::optional<bool>& expected, std::string_view name) {
         expect(map.bias.has_value(), expected.value_or(false), layer, "bias of its " + std::string(name) + " map");
     };
-    if (const auto* heads = std::get_if<MultiHeadWeights>(&weights.self_attention)) {
+    const auto* of_layer = std::get_if<MultiHeadWeights>(&weights.self_attention);
+    for (const auto* heads : {of_layer, weights.cross_attention ? &*weights.cross_attention : nullptr}) {
+        if (heads == nullptr)
+            continue;
         bias(heads->query, settings.projection_bias, "query");
         bias(heads->key, settings.has_key_bias ? settings.projection_bias : false, "key");
         bias(heads->value, settings.projection_bias, "value");
@@ -168,6 +174,19 @@ void expect_attention(const SelfAttentionWeights& weights, const Settings& setti
     expect(attention.gate.has_value(), settings.has_gate, layer, "gate of its heads");
 }
 
+/// A bias by distance of its own, attention to a memory, a gated network.
+void expect_tower(const BlockWeights& block, const Settings& settings, const std::string& layer)
+{
+    expect(block.distance_bias.has_value(), settings.has_buckets_in_layers, layer, "bias by distance");
+    expect(block.cross_attention.has_value(), settings.has_memory, layer, "cross-attention");
+    expect(block.cross_norm.has_value(), settings.has_memory, layer, "norm of its cross-attention");
+    if (block.cross_norm)
+        expect(block.cross_norm->bias.has_value(), settings.norm_bias, layer, "bias of its norms");
+    const bool is_gated = std::holds_alternative<GatedFeedForwardWeights>(block.feed_forward);
+    if (settings.is_gated)
+        expect(is_gated, *settings.is_gated, layer, "gate of its network");
+}
+
 /// What stands before and after the layers.
 void expect_around(const LanguageModelWeights& weights, const Settings& settings)
 {
@@ -185,10 +204,15 @@ void expect_around(const LanguageModelWeights& weights, const Settings& settings
     expect(weights.positions.has_value(), settings.has_position_table, model, "table of positions");
     expect(weights.token_types.has_value(), settings.token_types.has_value(), model, "table of token types");
     expect(weights.embedding_norm.has_value(), settings.has_embedding_norm, model, "norm after its embedding");
-    expect(weights.embedding_map.has_value(),
-           settings.has_embedding_map || settings.embedding_width.value_or(d_model) != d_model, model,
+    const bool is_narrow = settings.embedding_width.value_or(d_model) != d_model;
+    expect(weights.embedding_map.has_value(), settings.has_embedding_map || (is_narrow && !settings.maps_words), model,
            "map from its embedding to its tokens");
+    expect(weights.word_map.has_value(), is_narrow && settings.maps_words, model, "map from its words to its tokens");
+    expect(weights.output_map.has_value(), is_narrow && settings.has_output_map, model,
+           "map from its last tokens to its words");
     expect(weights.norm.has_value(), settings.has_final_norm, model, "norm after its last layer");
+    expect(weights.distance_bias.has_value(), settings.buckets && !settings.has_buckets_in_layers, model,
+           "bias by distance");
     for (const auto* norm : {&weights.embedding_norm, &weights.norm})
         if (*norm)
             expect((*norm)->bias.has_value(), settings.norm_bias, model, "bias of its norms");
@@ -210,6 +234,7 @@ void expect_parts(const LanguageModelWeights& weights, const Settings& settings,
         expect_biases(block, settings, layer);
         expect_experts(block.feed_forward, settings, i, layer);
         expect_attention(block.self_attention, settings, i, layer);
+        expect_tower(block, settings, layer);
         for (const auto* norm : {&block.norm1, &block.norm2, &block.post_norm1, &block.post_norm2})
             if (*norm)
                 expect((*norm)->bias.has_value(), settings.norm_bias, layer, "bias of its norms");
@@ -236,19 +261,22 @@ void tie_output(LanguageModelWeights& weights, const Settings& settings)
 /// What the configuration of a folder says.
 struct Configured {
     Family family;
+    std::string tower; ///< of a family with an encoder and a decoder
     Settings settings;
     Part part;
     LanguageModelDescription description; ///< of the part
 };
 
 /// @param tensors_in  the names of the folder's tensors, which are asked for once there is a configuration
-Configured read_config(const std::filesystem::path& folder, const LayerRange& layers, const Accepted& accepted,
-                       const std::function<std::vector<std::string>()>& tensors_in)
+/// @return the encoder and the decoder of a family that has both
+std::vector<Configured> read_config(const std::filesystem::path& folder, const LayerRange& layers,
+                                    const Accepted& accepted,
+                                    const std::function<std::vector<std::string>()>& tensors_in)
 {
     const std::filesystem::path file = folder / "config.json";
     const Json config = read_json_object(file, R"(a configuration: {"model_type": "llama", ...})");
-    return about_file(file, "", [&]() -> Configured {
-        const Family family = family_of(config);
+    const auto configured = [&](const std::string& tower) -> Configured {
+        const Family family = family_of(config, tower);
         const Settings settings = settings_of(family, config, accepted.fields);
         if (!settings.d_model || !settings.layers)
             throw Error("does not say how many features a token has, or how many layers there are");
@@ -256,7 +284,15 @@ Configured read_config(const std::filesystem::path& folder, const LayerRange& la
         const Part part = part_of(layers, all);
         expect_layers(part, family, tensors_in());
         const LanguageModelDescription whole = description_of(settings, d_model, all);
-        return {family, settings, part, description_of(part, whole)};
+        return {family, tower, settings, part, description_of(part, whole)};
+    };
+    return about_file(file, "", [&]() -> std::vector<Configured> {
+        std::vector<Configured> all;
+        for (const std::string& tower : towers_of(family_of(config), config))
+            all.push_back(configured(tower));
+        if (all.size() > 1 && (layers.first > 0 || layers.last))
+            throw Error("is of a model with an encoder and a decoder, which is computed as a whole: give no layers");
+        return all;
     });
 }
 
@@ -280,9 +316,68 @@ NameFilter tensors_of(const std::filesystem::path& folder, const LayerRange& lay
         });
         return names;
     };
-    const auto [family, settings, part, description] = read_config(folder, layers, accepted, names_in_files);
+    const auto [family, tower, settings, part, description] =
+        read_config(folder, layers, accepted, names_in_files).back();
     return tensors_of(part, family, settings);
 }
+
+namespace {
+
+/// The table of positions that no file has.
+Matrix table_of_sinusoids(const Settings& settings, const std::size_t padding)
+{
+    const std::size_t d = *settings.d_model, rows = *settings.position_rows + settings.first_position;
+    SinusoidalOptions options{.layout = SineLayout::halves};
+    if (settings.position_sinusoids == SinusoidsOfTable::at_last)
+        options.base = std::pow(options.base, static_cast<double>(d / 2) / (static_cast<double>(d / 2) - 1));
+    Matrix table = sinusoidal_positions(rows, d, options);
+    if (settings.position_sinusoids == SinusoidsOfTable::at_last && padding < rows)
+        xt::view(table, padding, xt::all()) = 0;
+    return table;
+}
+
+/// Norms without gains have gains of one.
+void add_gains(NamedArrays& arrays, const Dialect& dialect, const Part& part, std::size_t d_model, bool has_final_norm)
+{
+    const Array ones{.shape = {d_model}, .values = std::vector<double>(d_model, 1.0)};
+    const auto add = [&](const std::string& norm) { arrays.emplace(dialect.theirs(norm + ".weight"), ones); };
+    for (std::size_t i = 0; i < part.size(); ++i)
+        for (const std::string norm : {"norm1", "norm2"})
+            add("layers." + std::to_string(i) + "." + norm);
+    if (has_final_norm)
+        add("norm");
+}
+
+/// A model, or the encoder or the decoder of one.
+Model read_tower(const Configured& configured, NamedArrays arrays)
+{
+    const auto& [family, tower, settings, part, description] = configured;
+    Model model{.family = family.model_type, .description = description, .weights = {}};
+    model.not_computed = take_not_computed(arrays, family);
+    arrays = unpacked(std::move(arrays), family, settings);
+    const Settings expected = settings_of(part, settings);
+    const bool has_tied_output = expected.has_logits && settings.is_tied;
+    const Dialect dialect = dialect_of(family, settings, arrays, part);
+    if (!settings.has_norm_gains)
+        add_gains(arrays, dialect, part, *settings.d_model, expected.has_final_norm);
+    const LoadOptions options{.layers = part.size(),
+                              .has_input = part.is_at_beginning() || has_tied_output,
+                              .module = "a model of the family " + family.model_type,
+                              .ignored = "rotary_emb.inv_freq", // in older files; they follow from their base
+                              .dialect = dialect};
+    model.weights = load_weights<LanguageModelWeights>(arrays, sizes_of(settings, *settings.d_model), options);
+    if (settings.position_sinusoids && !model.weights.positions)
+        model.weights.positions = table_of_sinusoids(settings, description.padding_id.value_or(0));
+    expect_parts(model.weights, expected, part);
+    if (!part.is_at_beginning()) { // they said how wide embeddings are; tokens have been mapped
+        model.weights.embedding_map.reset();
+        model.weights.word_map.reset();
+    }
+    tie_output(model.weights, expected);
+    return model;
+}
+
+} // namespace
 
 Model read_model(const std::filesystem::path& folder, NamedArrays arrays, const LayerRange& layers,
                  const Accepted& accepted)
@@ -294,26 +389,23 @@ Model read_model(const std::filesystem::path& folder, NamedArrays arrays, const 
             names.push_back(name);
         return names;
     };
-    const auto [family, settings, part, description] = read_config(folder, layers, accepted, names_of_arrays);
-    Model model{.family = family.model_type, .description = description, .weights = {}};
+    const std::vector<Configured> towers = read_config(folder, layers, accepted, names_of_arrays);
+    const auto& [family, tower, settings, part, description] = towers.back();
 
     arrays = with_each_layer(renamed(std::move(arrays), family), family, part.all);
     const NameFilter is_of_part = tensors_of(part, family, settings);
     std::erase_if(arrays, [&](const auto& entry) { return !is_of_part(entry.first); });
-    model.not_computed = take_not_computed(arrays, family);
-    arrays = unpacked(std::move(arrays), family, settings);
-    const Settings expected = settings_of(part, settings);
-    const bool has_tied_output = expected.has_logits && settings.is_tied;
-    const LoadOptions options{.layers = part.size(),
-                              .has_input = part.is_at_beginning() || has_tied_output,
-                              .module = "a model of the family " + family.model_type,
-                              .ignored = "rotary_emb.inv_freq", // in older files; they follow from their base
-                              .dialect = dialect_of(family, settings, arrays, part)};
-    model.weights = load_weights<LanguageModelWeights>(arrays, sizes_of(settings, *settings.d_model), options);
-    expect_parts(model.weights, expected, part);
-    if (!part.is_at_beginning())
-        model.weights.embedding_map.reset(); // it said how wide embeddings are; tokens have been mapped
-    tie_output(model.weights, expected);
+    if (tower.empty())
+        return read_tower(towers.back(), std::move(arrays));
+    Model model = read_tower(towers.back(), tensors_of_tower(arrays, family, tower));
+    if (towers.size() == 1)
+        return model;
+    Model encoder = read_tower(towers.front(), tensors_of_tower(arrays, family, towers.front().tower));
+    const auto* words = std::get_if<Matrix>(&encoder.weights.embedding);
+    if (words != nullptr && *words == std::get<Matrix>(model.weights.embedding))
+        model.weights.embedding = std::monostate();
+    model.not_computed.insert(model.not_computed.end(), encoder.not_computed.begin(), encoder.not_computed.end());
+    model.encoder = {std::move(encoder.description), std::move(encoder.weights)};
     return model;
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 /// Where a tensor stands. The table of words is needed after the layers, too, where the output is tied to it, and the map from
 /// embeddings to tokens where there are logits: it says how wide embeddings are.
-enum class Place { table, map, before, in_layer, after, unknown };
+enum class Place { table, map, before, in_layer, everywhere, after, unknown };
 
 /// The same by our names.
 constexpr std::pair<const char*, Place> places_by_name[] = {{"embedding.", Place::table},
@@ -26,7 +26,10 @@ constexpr std::pair<const char*, Place> places_by_name[] = {{"embedding.", Place
                                                             {"token_type_embedding.", Place::before},
                                                             {"embedding_norm.", Place::before},
                                                             {"embedding_map.", Place::map},
+                                                            {"word_map.", Place::map},
+                                                            {"output_map.", Place::after},
                                                             {"layers.", Place::in_layer},
+                                                            {"distance_bias.", Place::everywhere},
                                                             {"norm.", Place::after},
                                                             {"prediction_head.", Place::after},
                                                             {"output.", Place::after},
@@ -136,6 +139,7 @@ NameFilter tensors_of(const Part& part, const Family& family, const Settings& se
             return (layer >= part.first && layer < part.last) || layer >= part.all;
         case Place::after:
             return part.is_at_end();
+        case Place::everywhere:
         case Place::unknown:
             return true;
         }
@@ -158,6 +162,7 @@ Settings settings_of(const Part& part, Settings settings)
     }
     if (!part.is_at_end()) {
         settings.has_final_norm = false;
+        settings.has_output_map = false;
         settings.has_logits = false;
         settings.prediction_head.reset();
     }

@@ -16,6 +16,9 @@ namespace {
 constexpr Choice<HeadNorms> head_norms[] = {
     {HeadNorms::none, "none"}, {HeadNorms::head, "head"}, {HeadNorms::width, "width"}};
 
+constexpr Choice<SinusoidsOfTable> sinusoids_of_table[] = {{SinusoidsOfTable::beyond_last, "beyond-last"},
+                                                           {SinusoidsOfTable::at_last, "at-last"}};
+
 // ---------------------------------------------------------------------------------------------------- kinds of values
 
 [[noreturn]] void refuse(const Json& value, const std::string& expected)
@@ -163,6 +166,18 @@ void set_activation_and_head(Settings& settings, const Json& value)
     settings.prediction_head = settings.activation;
 }
 
+/// "relu", or "gated-silu"; the GELU of T5's gated network is the tanh approximation.
+void set_activation_and_gate(Settings& settings, const Json& value)
+{
+    const std::string gated = "gated-";
+    std::string name;
+    read(value, name);
+    settings.is_gated = name.starts_with(gated);
+    if (*settings.is_gated)
+        name = name == "gated-gelu" ? "gelu_new" : name.substr(gated.size());
+    read(Json(name), settings.activation);
+}
+
 void set_rotary_interleave(Settings& settings, const Json& value)
 {
     bool is_interleaved = false;
@@ -181,6 +196,31 @@ void set_window_both_sides(Settings& settings, const Json& value)
     read(value, settings.window, 0.0);
     if (settings.window)
         *settings.window = *settings.window / 2 + 1;
+}
+
+/// [[["global", "local"], 12]]: these two kinds in turn, twelve times.
+void set_attention_types(Settings& settings, const Json& value)
+{
+    const std::string expected = "a list such as [[[\"global\", \"local\"], 12]]";
+    if (!value.is_array())
+        refuse(value, expected);
+    auto& types = settings.layer_types.emplace();
+    for (const Json& entry : value) {
+        std::vector<std::string> kinds;
+        std::size_t times = 0;
+        if (!entry.is_array() || entry.size() != 2)
+            refuse(value, expected);
+        read(entry[0], kinds);
+        read(entry[1], times);
+        if (times > 10000)
+            refuse(value, "fewer layers");
+        for (std::size_t i = 0; i < times; ++i)
+            for (const std::string& kind : kinds) {
+                if (kind != "global" && kind != "local")
+                    refuse(value, "global and local");
+                types.push_back(kind == "local" ? "sliding_attention" : "full_attention");
+            }
+    }
 }
 
 ExpertGroups& groups_of(Settings& settings)
@@ -210,6 +250,8 @@ const std::vector<Setting>& all_settings()
         row("position_rows", &Settings::position_rows),
         row("embedding_width", &Settings::embedding_width),
         row("has_embedding_map", &Settings::has_embedding_map),
+        row("maps_words", &Settings::maps_words),
+        row("has_output_map", &Settings::has_output_map),
         row("has_position_table", &Settings::has_position_table),
         row("tied", &Settings::is_tied),
         row("maps_are_in_out", &Settings::maps_are_in_out),
@@ -219,6 +261,7 @@ const std::vector<Setting>& all_settings()
         row("output_bias", &Settings::output_bias),
         row("network_bias", &Settings::network_bias),
         row("norm_bias", &Settings::norm_bias),
+        row("has_norm_gains", &Settings::has_norm_gains),
         row("is_causal", &Settings::is_causal),
         row("has_logits", &Settings::has_logits),
         row("image", [](Settings& s) -> ImageSize& { return s.image ? *s.image : s.image.emplace(); }),
@@ -230,6 +273,11 @@ const std::vector<Setting>& all_settings()
         row("convolution_strides", &Settings::convolution_strides),
         row("convolution_activation", &Settings::convolution_activation),
         row("layers_too", &Settings::layers_too),
+        row("own_layers", &Settings::own_layers),
+        row("buckets", &Settings::buckets),
+        row("has_buckets_in_layers", &Settings::has_buckets_in_layers),
+        row("farthest_bucket", &Settings::farthest_bucket),
+        row("has_memory", &Settings::has_memory),
         row("has_key_bias", &Settings::has_key_bias),
         row("prediction_head", &Settings::prediction_head),
         row("has_prediction_head_bias", &Settings::has_prediction_head_bias),
@@ -255,9 +303,11 @@ const std::vector<Setting>& all_settings()
         row("adds_one", [](Settings& s) -> bool& { return s.norm.adds_one; }),
         row("places", &Settings::places),
         row("is_parallel", &Settings::is_parallel),
+        row("adds_to_norms", &Settings::adds_to_norms),
         row("residual_scale", &Settings::residual_scale),
         row("activation", &Settings::activation),
         {"activation_and_head", set_activation_and_head},
+        {"activation_and_gate", set_activation_and_gate},
         from_0("expert_count", &Settings::expert_count),
         row("sparse_step", &Settings::sparse_step),
         from_0("dense_layers", &Settings::dense_layers),
@@ -297,6 +347,7 @@ const std::vector<Setting>& all_settings()
         row("full_interval", &Settings::full_interval),
         row("window_pattern", &Settings::window_pattern),
         row("layer_types", &Settings::layer_types),
+        {"attention_types", set_attention_types},
         row("layer_types_cycle", &Settings::layer_types_cycle),
         row("positions", &Settings::positions),
         from_0("first_position", &Settings::first_position),
@@ -322,6 +373,9 @@ const std::vector<Setting>& all_settings()
         row("has_rotary_in_windows_only", &Settings::has_rotary_in_windows_only),
         row("rotary_interval", &Settings::rotary_interval),
         {"embedding_scale", set_embedding_scale},
+        row("scales_embedding_by_width", &Settings::scales_embedding_by_width),
+        row("scales_logits_by_width", &Settings::scales_logits_by_width),
+        row("position_sinusoids", &Settings::position_sinusoids),
         row("logit_scale", &Settings::logit_scale),
         row("logit_divisor", &Settings::logit_divisor),
         row("logit_softcap", &Settings::logit_softcap)};
@@ -331,6 +385,7 @@ const std::vector<Setting>& all_settings()
 } // namespace
 
 std::string_view name_of(HeadNorms norms) { return row_for<head_norms>(norms).name; }
+std::string_view name_of(SinusoidsOfTable sinusoids) { return row_for<sinusoids_of_table>(sinusoids).name; }
 
 void set(Settings& settings, const std::string& name, const Json& value)
 {

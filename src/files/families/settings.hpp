@@ -16,6 +16,13 @@ using Json = nlohmann::json;
 enum class HeadNorms { none, head, width };
 std::string_view name_of(HeadNorms norms);
 
+/// How the table of positions follows from its rows: sines, then cosines, of frequencies that fall to 1/10000 of the first.
+enum class SinusoidsOfTable {
+    beyond_last, ///< which would be that of one pair more: Vaswani et al. 2017, Marian
+    at_last      ///< which is that of the last pair, and padding has zeros: tensor2tensor, M2M100
+};
+std::string_view name_of(SinusoidsOfTable sinusoids);
+
 /// What a configuration and its family say of a model, before the weights are known.
 struct Settings {
     std::optional<std::vector<std::string>> architectures = {};
@@ -25,6 +32,9 @@ struct Settings {
     std::size_t heads = 1;
     std::optional<std::size_t> vocabulary = {}, d_model = {}, d_ff = {}, layers = {}, key_value_heads = {};
     std::optional<std::size_t> layers_too = {}; ///< by another name
+    std::optional<std::size_t> own_layers = {}; ///< of a decoder that has not as many as its encoder
+    std::optional<std::size_t> buckets = {};    ///< of distances between tokens
+    bool has_buckets_in_layers = false;         ///< where each layer has a table of its own
     std::optional<std::size_t> head_width = {}, query_width = {}, position_rows = {};
     std::optional<std::size_t> embedding_width = {}; ///< where it can be another than that of tokens
     std::optional<std::size_t> token_types = {};
@@ -33,7 +43,8 @@ struct Settings {
 
     /// @name What is computed
     /// @{
-    bool is_causal = true, has_logits = true;
+    bool is_causal = true, has_logits = true, has_memory = false;
+    std::size_t farthest_bucket = 128;   ///< tokens
     std::optional<ImageSize> image = {}; ///< where tokens are patches of an image
     ImageSize patch = {};
     bool has_patch_bias = true, has_class_token = true, has_distillation_token = false;
@@ -45,10 +56,11 @@ struct Settings {
 
     /// @name Which biases, norms, sinks and gates the weights must have
     /// @{
-    bool has_embedding_norm = false, has_embedding_map = false, has_final_norm = true, has_first_norm = true;
+    bool has_embedding_norm = false, has_embedding_map = false, maps_words = false, has_output_map = false,
+         has_final_norm = true, has_first_norm = true;
     bool has_vocabulary_bias = false, has_prediction_head_bias = true, has_key_bias = true;
     std::optional<bool> projection_bias = {}, output_bias = {}, network_bias = {};
-    bool norm_bias = false, has_sinks = false, has_gate = false, has_layer_scale = false;
+    bool norm_bias = false, has_norm_gains = true, has_sinks = false, has_gate = false, has_layer_scale = false;
     HeadNorms head_norms = HeadNorms::none;
     /// @}
 
@@ -68,9 +80,10 @@ struct Settings {
     NormDescription norm = {};
     std::optional<double> head_norm_epsilon = {}; ///< of norms in attention, where it is another one
     NormPlaces places = NormPlaces::before;
-    bool is_parallel = false;
+    bool is_parallel = false, adds_to_norms = false;
     double residual_scale = 1;
     Activation activation = default_activation;
+    std::optional<bool> is_gated = {}; ///< where the configuration says whether the network is
 
     /// @name A mixture of experts: how many there are, in which layers, and how tokens choose among them
     /// @{
@@ -121,7 +134,8 @@ struct Settings {
 
     /// @name Before and after the layers
     /// @{
-    bool scales_embedding_by_width = false;
+    bool scales_embedding_by_width = false, scales_logits_by_width = false;
+    std::optional<SinusoidsOfTable> position_sinusoids = {}; ///< where the table of positions is in no file
     std::optional<double> embedding_scale = {}, logit_scale = {}, logit_divisor = {}, logit_softcap = {};
     /// @}
 };

@@ -84,17 +84,43 @@ const LayerNormWeights& expect_norm(const std::optional<LayerNormWeights>& weigh
     return *weights;
 }
 
+/// Cross-attention to a memory has as many heads as self-attention and the same scale, but neither positions nor a causal mask.
+template <Sequence T>
+Term<T> attend_to_memory(const Term<T>& y, const MultiHeadWeights& weights, const BlockMemoryOf<Term<T>>& memory,
+                         const MultiHeadOptions& of_heads, const Trace& trace)
+{
+    const MultiHeadOptions options{
+        .heads = of_heads.heads, .mask = share("memory_mask[(b,) n, m]", memory.mask, trace), .scale = of_heads.scale};
+    if (memory.mask)
+        trace.alias("mask", "memory_mask");
+    const Term queries = trace.input("x[(b,) n, d_model]", y);
+    if (const auto* tokens = std::get_if<Term<T>>(&memory.tokens))
+        return multi_head_attention(Sources(queries, trace.input("memory[(b,) m, d_memory]", *tokens)), weights,
+                                    options, trace)
+            .output;
+    if constexpr (std::same_as<T, Matrix>)
+        return cached_cross_attention(queries, std::get<KeyValueCache>(memory.tokens), weights, options, trace).output;
+    throw Error("decoder_block: keys and values of a memory are those of one sequence");
+}
+
 /// One block, whose self-attention is given: from (tokens, options, scope) to its output.
 template <Sequence T, class Attend>
 Term<T> block(std::string_view function, const Term<T>& tokens, const BlockWeights& weights,
-              const BlockDescription& description, const OptionalMask& given_mask, const Trace& caller,
-              const Attend& attend)
+              const BlockDescription& description, const OptionalMask& given_mask, const BlockMemoryOf<Term<T>>& memory,
+              const Trace& caller, const Attend& attend)
 {
+    const bool has_memory = !std::holds_alternative<std::monostate>(memory.tokens);
+    if (has_memory != weights.cross_attention.has_value())
+        throw Error(std::string(function) + (has_memory ? ": a memory is given, and the layer has no cross-attention"
+                                                        : ": the layer attends to a memory, and none is given"));
     const Trace trace = caller.module(function, [&] { return describe(description); });
     const Term x = trace.input("x[(b,) n, d_model]", tokens);
     MultiHeadOptions of_heads = description.attention;
     of_heads.mask = share("mask[(b,) n, m]", given_mask, trace);
     const PlacesRow& places = row_for<places_table>(description.places);
+    if (has_memory && description.is_parallel)
+        throw Error(std::string(function) +
+                    ": a memory stands between sublayers that follow each other, and these are parallel");
     const auto normalized = [&](bool stands, std::string_view scope, const std::optional<LayerNormWeights>& of_norm,
                                 const Term<T>& y) {
         return stands ? norm(y, expect_norm(of_norm, places, scope), description.norm, trace.scope(scope)) : y;
@@ -126,9 +152,19 @@ Term<T> block(std::string_view function, const Term<T>& tokens, const BlockWeigh
     // or those that attention has changed.
     const Term residual =
         normalized(places.after_sum, "norm1", weights.norm1,
-                   trace("residual1[(b,) n, d_model]", x + scaled("scale1", weights.scale1, attended)));
-    const Term norm2 = normalized(places.before, "norm2", weights.norm2, residual);
-    const Term both = residual + scaled("scale2", weights.scale2, map(norm2));
+                   trace("residual1[(b,) n, d_model]",
+                         (description.adds_to_norms ? norm1 : x) + scaled("scale1", weights.scale1, attended)));
+    Term informed = residual;
+    if (has_memory) {
+        const Term y = normalized(places.before, "cross_norm", weights.cross_norm, residual);
+        const Trace inside = trace.scope("cross_attn");
+        informed = trace("cross_residual[(b,) n, d_model]",
+                         residual + scaled("cross_scale", {},
+                                           attend_to_memory(y, *weights.cross_attention, memory, of_heads, inside)));
+        informed = normalized(places.after_sum, "cross_norm", weights.cross_norm, informed);
+    }
+    const Term norm2 = normalized(places.before, "norm2", weights.norm2, informed);
+    const Term both = (description.adds_to_norms ? norm2 : informed) + scaled("scale2", weights.scale2, map(norm2));
     if (!places.after_sum)
         return trace("output[(b,) n, d_model]", both);
     const Term sum = trace("residual2[(b,) n, d_model]", both);
@@ -140,8 +176,8 @@ Term<T> block(std::string_view function, const Term<T>& tokens, const BlockWeigh
 StepOptions describe(const BlockDescription& description)
 {
     const auto& [norm, places, has_first_norm, is_parallel, residual_scale, attention, delta_net, window, chunk,
-                 activation, experts,
-                 kept] = description; // those of a gated DeltaNet and of experts are said by their own steps
+                 activation, experts, kept, adds_to_norms] =
+        description; // those of a gated DeltaNet and of experts are said by their own steps
     StepOptions described{
         {"norm", std::string(name_of(norm.kind))},       {"epsilon", exact_text(norm.epsilon)},
         {"norms", std::string(name_of(places))},         {"heads", std::to_string(attention.heads)},
@@ -158,6 +194,7 @@ StepOptions describe(const BlockDescription& description)
     add(attention.softcap.has_value(), "softcap", exact_text(attention.softcap.value_or(0)));
     add(window.has_value(), "window", std::to_string(window.value_or(0)));
     add(kept > 0, "kept", std::to_string(kept));
+    add(adds_to_norms, "residuals", "of norms");
     add(chunk.has_value(), "chunk", std::to_string(chunk.value_or(0)));
     add(attention.unit_epsilon.has_value(), "unit_epsilon", exact_text(attention.unit_epsilon.value_or(0)));
     if (const auto& temperature = attention.temperature)
@@ -171,11 +208,26 @@ StepOptions describe(const BlockDescription& description)
 
 std::string_view name_of(NormPlaces places) { return row_for<places_table>(places).name; }
 
+namespace {
+
+template <Sequence T>
+BlockMemoryOf<Term<Value<T>>> as_terms(const BlockMemoryOf<T>& memory)
+{
+    BlockMemoryOf<Term<Value<T>>> terms{.mask = memory.mask};
+    if (const auto* tokens = std::get_if<T>(&memory.tokens))
+        terms.tokens = Term(*tokens);
+    if (const auto* cache = std::get_if<KeyValueCache>(&memory.tokens))
+        terms.tokens = *cache;
+    return terms;
+}
+
+} // namespace
+
 template <Sequence T>
 T decoder_block(const T& x, const BlockWeights& weights, const BlockDescription& description, const OptionalMask& mask,
-                const Trace& trace)
+                const Trace& trace, const BlockMemoryOf<T>& memory)
 {
-    return T(block("decoder_block", Term(x), weights, description, mask, trace,
+    return T(block("decoder_block", Term(x), weights, description, mask, as_terms(memory), trace,
                    [&](const auto& y, const MultiHeadOptions& of_heads, const Trace& inside) {
                        return attend_to_each_other(y, weights.self_attention, description, of_heads, inside);
                    }));
@@ -183,10 +235,11 @@ T decoder_block(const T& x, const BlockWeights& weights, const BlockDescription&
 
 template <Sequence T>
 CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfBlock<Value<T>>& past, const BlockWeights& weights,
-                                      const BlockDescription& description, const OptionalMask& mask, const Trace& trace)
+                                      const BlockDescription& description, const OptionalMask& mask, const Trace& trace,
+                                      const BlockMemoryOf<T>& memory)
 {
     CachedBlockOf<T> result;
-    result.output = T(block("cached_decoder_block", Term(x), weights, description, mask, trace,
+    result.output = T(block("cached_decoder_block", Term(x), weights, description, mask, as_terms(memory), trace,
                             [&](const auto& y, const MultiHeadOptions& of_heads, const Trace& inside) {
                                 auto attended =
                                     attend_after(y, past, weights.self_attention, description, of_heads, inside);
@@ -198,9 +251,10 @@ CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfBlock<Value<T>>& p
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
     template T decoder_block(const T&, const BlockWeights&, const BlockDescription&, const OptionalMask&,              \
-                             const Trace&);                                                                            \
+                             const Trace&, const BlockMemoryOf<T>&);                                                   \
     template CachedBlockOf<T> cached_decoder_block(const T&, const PastOfBlock<Value<T>>&, const BlockWeights&,        \
-                                                   const BlockDescription&, const OptionalMask&, const Trace&);
+                                                   const BlockDescription&, const OptionalMask&, const Trace&,         \
+                                                   const BlockMemoryOf<T>&);
 ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
 #undef ATTN_INSTANTIATE
 

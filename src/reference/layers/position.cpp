@@ -89,4 +89,58 @@ Matrix alibi_bias(const Integers& queries, const Integers& keys, double slope, c
     return bias_of(each_row(numbers_of(of_queries)) - numbers_of(of_keys), slope, trace);
 }
 
+namespace {
+
+Tensor4 bias_of_buckets(const Term<Matrix>& given, const Matrix& given_table, const DistanceBuckets& options,
+                        const Trace& trace)
+{
+    const Term table = trace.input("table[buckets, h]", Term(given_table));
+    const std::size_t all = table.shape(0), heads = table.shape(1), n = given.shape(0), m = given.shape(1);
+    const std::size_t count = options.is_bidirectional ? all / 2 : all, exact = count / 2;
+    if (exact == 0 || all % (options.is_bidirectional ? 2 : 1) != 0 || options.farthest <= exact)
+        throw ShapeError("bucket_bias: " + text(all) + " buckets up to a distance of " + text(options.farthest) +
+                         " are not divided into those of one distance and farther ones");
+    attn::expect_memory("bias", {heads, n, m});
+    const auto first = static_cast<double>(exact), last = static_cast<double>(count);
+
+    // Near keys have a bucket for each distance, farther ones share one with all that are about as far.
+    const Term ahead = trace("ahead[n, m]", given);
+    const Term distances = trace("distances[n, m]", options.is_bidirectional ? abs(ahead) : maximum(-ahead, 0.0));
+    const Term ratio = log(maximum(distances, first) / first) / std::log(static_cast<double>(options.farthest) / first);
+    const Term far = trace("far[n, m]", first + floor(ratio * (last - first)));
+    const Term near = trace("near[n, m]", where(distances < first, distances, minimum(far, last - 1)));
+    const Term buckets = options.is_bidirectional ? trace("buckets[n, m]", where(ahead > 0.0, near + last, near))
+                                                  : trace.alias("buckets", near);
+
+    // Each head has a number of its own for each bucket.
+    const auto row_of = [&](double bucket) { // a listener can have replaced it
+        if (!(bucket >= 0 && bucket < static_cast<double>(all)))
+            throw ShapeError("bucket_bias: there is no bucket " + std::to_string(bucket) + " of " + text(all));
+        return static_cast<std::size_t>(bucket);
+    };
+    Tensor4 bias(Tensor4::shape_type{1, heads, n, m});
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < m; ++j)
+            for (std::size_t head = 0; head < heads; ++head)
+                bias(0, head, i, j) = (*table)(row_of((*buckets)(i, j)), head);
+    return trace("bias[one, h, n, m]", "permute(table[buckets], 2, 0, 1)[None]", std::move(bias));
+}
+
+} // namespace
+
+Tensor4 bucket_bias(std::size_t n, std::size_t m, const Matrix& table, const DistanceBuckets& options,
+                    const Trace& trace)
+{
+    const Term queries = arange(number(n, trace)), keys = arange(number(m, trace));
+    return bias_of_buckets(keys - (each_row(queries) + (number(m, trace) - number(n, trace))), table, options, trace);
+}
+
+Tensor4 bucket_bias(const Integers& queries, const Integers& keys, const Matrix& table, const DistanceBuckets& options,
+                    const Trace& trace)
+{
+    const Term of_queries = trace.shared_input("positions[n]", Term(queries));
+    const Term of_keys = trace.shared_input("key_positions[m]", Term(keys));
+    return bias_of_buckets(numbers_of(of_keys) - each_row(numbers_of(of_queries)), table, options, trace);
+}
+
 } // namespace attn

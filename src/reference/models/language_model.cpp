@@ -88,9 +88,10 @@ Standing named(const Standing& standing, const Trace& trace)
 }
 
 /// The table of words.
-const Matrix& table_of(const LanguageModelWeights& weights)
+/// @param others  of a model that shares it
+const Matrix& table_of(const LanguageModelWeights& weights, const Matrix* others = nullptr)
 {
-    const auto* table = std::get_if<Matrix>(&weights.embedding);
+    const Matrix* table = others == nullptr ? std::get_if<Matrix>(&weights.embedding) : others;
     if (table == nullptr)
         throw Error("language_model: the model has no table of words: see image_model() and sound_model()");
     return *table;
@@ -111,11 +112,14 @@ Term<T> embed_tokens(const Ids& ids, const Standing& standing, const LanguageMod
                          to_string(shape_of(ids)) + " must have the same shape");
     for (const auto& [name, table] :
          {std::pair("position_embedding", &weights.positions), {"token_type_embedding", &weights.token_types}})
-        if (*table)
+        if (*table && !weights.word_map)
             expect_agreement("language_model", "d_model", {"embedding", embedding, 1}, {name, **table, 1});
     const bool is_sum = scale || weights.positions || weights.token_types;
     Term tokens =
         trace(is_sum ? "tokens[(b,) n, d_model]" : embedded, "embedding[ids]", Term(T(take_rows(embedding, ids))));
+    if (weights.word_map)
+        tokens = linear(tokens, *weights.word_map, {.name = "mapped", .d_in = "d_embedding", .d_out = "d_model"},
+                        trace.scope("word_map"));
     if (!is_sum)
         return tokens;
     if (scale)
@@ -148,6 +152,17 @@ Term<T> with_positions(const T& given, const LanguageModelWeights& weights, cons
                      {"position_embedding", *weights.positions, 1});
     return trace("embedded[(b,) n, d_model]",
                  with_positions(tokens, description.first_position, *weights.positions, trace));
+}
+
+/// What hides padding.
+MaskParts mask_of(const Padding& padding)
+{
+    MaskParts parts;
+    if (const auto* lengths = std::get_if<Integers>(&padding))
+        parts.key_lengths = *lengths;
+    if (const auto* mask = std::get_if<Mask>(&padding))
+        parts.padding = *mask;
+    return parts;
 }
 
 /// The masks of the layers: one of the whole model, and one for each width of a window or a chunk.
@@ -205,15 +220,11 @@ private:
     static MaskParts parts_of(const Standing& standing, const Padding& padding,
                               const LanguageModelDescription& description)
     {
-        MaskParts parts;
+        MaskParts parts = mask_of(padding);
         if (standing.places)
             parts.places = *standing.places;
         if (description.is_causal)
             parts.causal = Causal::bottom_right;
-        if (const auto* lengths = std::get_if<Integers>(&padding))
-            parts.key_lengths = *lengths;
-        if (const auto* mask = std::get_if<Mask>(&padding))
-            parts.padding = *mask;
         return parts;
     }
 
@@ -269,13 +280,14 @@ void pool(const Term<T>& tokens, const LinearWeights& weights, const Trace& trac
 }
 
 /// The logits, from the last layer's tokens.
+/// @param table  of words, of a model that shares it
 template <Sequence T>
 Term<T> logits_of(const Term<T>& last, const LanguageModelWeights& weights, const LanguageModelDescription& description,
-                  const Trace& trace)
+                  const Matrix* table, const Trace& trace)
 {
     const Term embedding = weights.output
                                ? Term<Matrix>() // not needed beside an output map
-                               : trace.shared_input("embedding[vocabulary, d_model]", Term(table_of(weights)));
+                               : trace.shared_input("embedding[vocabulary, d_model]", Term(table_of(weights, table)));
     const auto& bias = weights.output_bias;
     const auto &scale = description.logit_scale, &softcap = description.logit_softcap;
     if (!bias && !scale && !softcap)
@@ -367,13 +379,24 @@ void expect_unmoved(const Padding& padding, const LanguageModelWeights& weights,
             "it behind the tokens");
 }
 
+/// The biases by distance of a table.
+Tensor4 bias_of(const Matrix& table, std::size_t n, std::size_t m, const Standing& standing,
+                const LanguageModelDescription& description, const Trace& trace)
+{
+    if (standing.places)
+        return bucket_bias(standing.places->queries.positions, standing.places->keys.positions, table,
+                           description.distance_buckets, trace);
+    return bucket_bias(n, m, table, description.distance_buckets, trace);
+}
+
 /// @param embedded  tokens
 /// @param padding   of a batch
+/// @param table     of words, of a model that shares it
 /// @param layer     one layer: from (tokens, number, description, mask, its scope) to what comes out
 template <Sequence T, class Layer>
 Term<T> pass_through(const Term<T>& embedded, const Standing& standing, const Padding& padding,
                      const LanguageModelWeights& weights, const LanguageModelDescription& description,
-                     const Trace& trace, const Layer& layer)
+                     const Matrix* table, const Trace& trace, const Layer& layer)
 {
     expect_unmoved(padding, weights, description);
     Term x = normalized(embedded, "embedding_norm", weights.embedding_norm, description.norm, trace);
@@ -385,6 +408,11 @@ Term<T> pass_through(const Term<T>& embedded, const Standing& standing, const Pa
     const std::size_t n = x.shape(token_axis<T>);
     const std::size_t m = standing.places ? standing.places->keys.positions.size() : standing.before + n;
     const Masks masks(n, m, standing, padding, description, trace);
+    OptionalBias shared_bias;
+    if (const auto& biases = weights.distance_bias) {
+        const Trace of_distance = trace.scope("distance_bias");
+        shared_bias = bias_of(*biases, n, m, standing, description, of_distance);
+    }
     for (std::size_t i = 0; i < weights.layers.size(); ++i) {
         const auto [mask, mask_name] = masks.of(description.layers[i]);
         const Trace inside = trace.scope("layers", description.first_layer + i);
@@ -393,9 +421,20 @@ Term<T> pass_through(const Term<T>& embedded, const Standing& standing, const Pa
             inside.alias("mask", mask_name);
         BlockDescription described = description.layers[i];
         described.attention.places = standing.places;
+        described.attention.bias = shared_bias;
+        if (const auto& own = weights.layers[i].distance_bias) {
+            const Trace of_distance = inside.scope("distance_bias");
+            described.attention.bias = bias_of(*own, n, m, standing, description, of_distance);
+        }
+        if (described.attention.bias)
+            inside.alias("bias", "distance_bias.bias");
         x = layer(x, i, described, mask, inside);
     }
     x = normalized(x, "norm", weights.norm, description.norm, trace);
+
+    if (weights.output_map)
+        x = linear(x, *weights.output_map, {.name = "mapped", .d_in = "d_model", .d_out = "d_embedding"},
+                   trace.scope("output_map"));
 
     // Compare the result with every word.
     if (!description.has_logits) {
@@ -405,31 +444,50 @@ Term<T> pass_through(const Term<T>& embedded, const Standing& standing, const Pa
     }
     if (weights.prediction_head)
         x = predict_tokens(x, *weights.prediction_head, description, trace);
-    return logits_of(x, weights, description, trace);
+    return logits_of(x, weights, description, table, trace);
 }
 
 /// The same of ids.
+/// @param layer  as above, with what the layers attend to besides each other in the end
 template <Sequence T, class Ids, class Layer>
 T decode(const Ids& given_ids, const Standing& given_standing, const Padding& padding,
          const LanguageModelWeights& weights, const LanguageModelDescription& description,
          const LanguageModelOptions<Ids>& options, const Trace& caller, const Layer& layer)
 {
-    const auto& [token_types] = options;
+    const auto& [token_types, given_memory, memory_padding, others] = options;
     const Trace trace = model_scope(weights, description, caller);
     const Ids& ids = trace.input("ids[(b,) n]", given_ids);
     const Standing standing = named(given_standing, trace);
-    const Matrix& embedding = trace.input("embedding[vocabulary, d_model]", table_of(weights));
+    constexpr std::string_view words = "embedding[vocabulary, d_model]";
+    const Matrix& embedding = others == nullptr ? trace.input(words, table_of(weights))
+                                                : trace.shared_input(words, table_of(weights, others));
+    BlockMemoryOf<Term<T>> memory;
+    if (given_memory) {
+        const Term named = trace.input("memory[(b,) m, d_memory]", Term(*given_memory));
+        memory.tokens = named;
+        const std::size_t n = ids.shape().back(), m = named.shape(token_axis<T>);
+        if (!std::holds_alternative<std::monostate>(memory_padding)) {
+            const Trace of_memory = trace.scope("of_memory");
+            memory.mask = join_masks(n, m, mask_of(memory_padding), of_memory);
+            trace.alias("memory_mask", "of_memory.mask");
+        }
+    }
 
     // Look the tokens up.
     const Term embedded = embed_tokens<T>(ids, standing, weights, description, token_types, embedding, trace);
-    return T(pass_through(embedded, standing, padding, weights, description, trace, layer));
+    const auto with_memory = [&](const Term<T>& x, std::size_t i, const BlockDescription& described,
+                                 const OptionalMask& mask,
+                                 const Trace& inside) { return layer(x, i, described, mask, inside, memory); };
+    return T(pass_through(embedded, standing, padding, weights, description, others, trace, with_memory));
 }
 
 /// One layer without a cache.
 auto layer_of(const LanguageModelWeights& weights)
 {
-    return [&](const auto& x, std::size_t i, const BlockDescription& described, const OptionalMask& mask,
-               const Trace& inside) { return decoder_block(x, weights.layers[i], described, mask, inside); };
+    return [&]<Sequence T>(const Term<T>& x, std::size_t i, const BlockDescription& described, const OptionalMask& mask,
+                           const Trace& inside, const BlockMemoryOf<Term<T>>& memory = {}) {
+        return decoder_block(x, weights.layers[i], described, mask, inside, memory);
+    };
 }
 
 /// The same of tokens that are embedded already.
@@ -438,8 +496,8 @@ T encode(const T& tokens, const Padding& padding, const LanguageModelWeights& we
          const LanguageModelDescription& description, const Trace& caller)
 {
     const Trace trace = model_scope(weights, description, caller);
-    return T(pass_through(with_positions(tokens, weights, description, trace), {}, padding, weights, description, trace,
-                          layer_of(weights)));
+    return T(pass_through(with_positions(tokens, weights, description, trace), {}, padding, weights, description,
+                          nullptr, trace, layer_of(weights)));
 }
 
 } // namespace
@@ -485,7 +543,9 @@ Tensor3 language_model(const Tensor3& tokens, const Padding& padding, const Lang
 namespace {
 
 /// Tokens that follow those in a cache, which stand before them or at places that are given.
+/// @param memory  what each layer made of a memory; empty where there is none
 LanguageModelStep<Matrix> go_on(const Integers& ids, const LanguageModelCache<Matrix>& past, const Standing& standing,
+                                const std::vector<KeyValueCache>& memory, const Matrix* embedding,
                                 const LanguageModelWeights& weights, const LanguageModelDescription& description,
                                 const Trace& trace)
 {
@@ -494,16 +554,24 @@ LanguageModelStep<Matrix> go_on(const Integers& ids, const LanguageModelCache<Ma
     if (!past.empty() && past.size() != weights.layers.size())
         throw ShapeError("language_model: a cache of " + std::to_string(past.size()) + " layers is no cache of " +
                          std::to_string(weights.layers.size()));
+    if (description.padding_id && !past.empty())
+        throw Error("language_model: the model counts its tokens by their ids, and a cache does not keep these");
+    if (!memory.empty() && memory.size() != weights.layers.size())
+        throw ShapeError("language_model: a memory of " + std::to_string(memory.size()) + " layers is no memory of " +
+                         std::to_string(weights.layers.size()));
     LanguageModelStep<Matrix> step;
     const auto layer = [&](const Term<Matrix>& x, std::size_t i, const BlockDescription& described,
-                           const OptionalMask& mask, const Trace& inside) {
+                           const OptionalMask& mask, const Trace& inside, const BlockMemoryOf<Term<Matrix>>&) {
         const auto before = past.empty() ? PastOfBlock<Matrix>() : PastOfBlock<Matrix>(past[i]);
-        auto [output, cache] = cached_decoder_block(x, before, weights.layers[i], described, mask, inside);
+        BlockMemoryOf<Term<Matrix>> of_layer;
+        if (!memory.empty())
+            of_layer.tokens = memory[i];
+        auto [output, cache] = cached_decoder_block(x, before, weights.layers[i], described, mask, inside, of_layer);
         step.cache.push_back(std::move(cache));
         return std::move(output);
     };
-    step.logits =
-        decode<Matrix>(ids, standing, all_real, weights, description, LanguageModelOptions<Integers>{}, trace, layer);
+    const LanguageModelOptions<Integers> options{.embedding = embedding};
+    step.logits = decode<Matrix>(ids, standing, all_real, weights, description, options, trace, layer);
     return step;
 }
 
@@ -532,7 +600,33 @@ LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageMode
                                          const LanguageModelWeights& weights,
                                          const LanguageModelDescription& description, const Trace& trace)
 {
-    return go_on(ids, past, {tokens_in(past)}, weights, description, trace);
+    return go_on(ids, past, {tokens_in(past)}, {}, nullptr, weights, description, trace);
+}
+
+LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageModelCache<Matrix>& past,
+                                         const std::vector<KeyValueCache>& memory, const LanguageModelWeights& weights,
+                                         const LanguageModelDescription& description, const Matrix* embedding,
+                                         const Trace& trace)
+{
+    return go_on(ids, past, {tokens_in(past)}, memory, embedding, weights, description, trace);
+}
+
+std::vector<KeyValueCache> memory_cache(const Matrix& given, const LanguageModelWeights& weights, const Trace& caller)
+{
+    const Trace trace = caller.module("memory_cache");
+    const Term memory = trace.input("memory[m, d_memory]", Term(given));
+    std::vector<KeyValueCache> cache;
+    for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+        const auto& maps = weights.layers[i].cross_attention;
+        if (!maps)
+            throw Error("memory_cache: layer " + std::to_string(i) + " has no cross-attention");
+        const Trace layer = trace.scope("layers", i);
+        const Trace cross_attn = layer.scope("cross_attn");
+        Term key = linear(memory, maps->key, {"memory", "key", "d_memory", "h_d_k", "m"}, cross_attn);
+        Term value = linear(memory, maps->value, {"memory", "value", "d_memory", "h_d_v", "m"}, cross_attn);
+        cache.push_back({Matrix(std::move(key)), Matrix(std::move(value))});
+    }
+    return cache;
 }
 
 bool has_states(const LanguageModelWeights& weights)
@@ -559,7 +653,7 @@ PlacedStep language_model(const Integers& ids, const Places& places, const Place
         throw ShapeError("language_model: a position is negative, expected 0 for the first token of a sequence");
     const Places all{joined(past.places.sequences, places.sequences), joined(past.places.positions, places.positions)};
     auto [logits, layers] =
-        go_on(ids, past.layers, {.places = PlacesOfPairs{places, all}}, weights, description, trace);
+        go_on(ids, past.layers, {.places = PlacesOfPairs{places, all}}, {}, nullptr, weights, description, trace);
     return {std::move(logits), {std::move(layers), all}};
 }
 

@@ -6,6 +6,7 @@
 
 #include "attn/core/shape.hpp"
 
+#include <algorithm>
 #include <limits>
 
 using namespace attn;
@@ -216,4 +217,45 @@ TEST_CASE("a traced ALiBi bias gives the same bits, and its formula holds", "[la
                 [&](const Trace& trace) { CHECK(same_bits(alibi_bias(n, 3, slope, trace), alibi_bias(n, 3, slope))); });
             CHECK(wrong_steps(recorder) == std::vector<std::string>{});
         }
+}
+
+TEST_CASE("buckets of distance are T5's: one for each near distance, then eight that reach to 128", "[layers][buckets]")
+{
+    Matrix table(Matrix::shape_type{32, 1}); // the number of the bucket
+    for (std::size_t i = 0; i < 32; ++i)
+        table(i, 0) = static_cast<double>(i);
+    const std::size_t first_of[] = {0, 1,  2,  3,  4,  5,  6,  7,
+                                    8, 12, 16, 23, 32, 46, 64, 91}; // 8 * 16^(k / 8), rounded up
+    const std::size_t n = 200;
+    const Tensor4 both = bucket_bias(n, n, table, {}), past = bucket_bias(n, n, table, {.is_bidirectional = false});
+    for (std::size_t distance = 0; distance < n; ++distance) {
+        const auto bucket = std::ranges::upper_bound(first_of, distance) - std::begin(first_of) - 1;
+        CHECK(both(0, 0, distance, 0) == static_cast<double>(bucket));
+        CHECK(both(0, 0, 0, distance) == static_cast<double>(bucket) + (distance > 0 ? 16 : 0));
+        CHECK(past(0, 0, 0, distance) == 0);
+    }
+    CHECK(past(0, 0, 15, 0) == 15);
+    CHECK(past(0, 0, 112, 0) == 30); // 16 * 8^(15 / 16) = 112.4
+    CHECK(past(0, 0, 113, 0) == 31);
+    CHECK(past(0, 0, 199, 0) == 31);
+}
+
+TEST_CASE("a traced bias of buckets follows from its formula, after other tokens and at places, too",
+          "[layers][buckets][trace]")
+{
+    Numbers numbers(5);
+    const Matrix table = numbers.matrix(8, 3);
+    for (const bool is_bidirectional : {true, false}) {
+        const DistanceBuckets buckets{.farthest = 9, .is_bidirectional = is_bidirectional};
+        const Integers queries{3, 4}, keys{0, 1, 2, 3, 4};
+        const Recorder recorder = recorded([&](const Trace& trace) {
+            const Trace last = trace.scope("last"), placed = trace.scope("placed");
+            CHECK(
+                same_bits(bucket_bias(2, 5, table, buckets, last), bucket_bias(queries, keys, table, buckets, placed)));
+        });
+        CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+    }
+    CHECK_THROWS_AS(bucket_bias(2, 2, numbers.matrix(2, 1), {}), ShapeError);
+    CHECK_THROWS_AS(bucket_bias(2, 2, numbers.matrix(7, 1), {}), ShapeError);
+    CHECK_THROWS_AS(bucket_bias(2, 2, numbers.matrix(32, 1), {.farthest = 8}), ShapeError);
 }

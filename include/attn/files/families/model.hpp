@@ -11,6 +11,12 @@
 
 namespace attn::files {
 
+/// A model's encoder, where a decoder stands beside it.
+struct EncoderPart {
+    LanguageModelDescription description;
+    LanguageModelWeights weights;
+};
+
 /// A model as it is published: its weights, and what its configuration says of them.
 struct Model {
     std::string family; ///< "llama"
@@ -18,6 +24,9 @@ struct Model {
     LanguageModelWeights weights;
     std::vector<std::string> not_computed =
         {}; ///< tensors of parts that nothing is computed with, a line for each part
+    /// What the decoder's cross-attention reads, see encoder_decoder(); the decoder is above, without a table of words where
+    /// it has the encoder's.
+    std::optional<EncoderPart> encoder = {};
 };
 
 /// Layers of a model: from the first, 0 unless given, to before the last; to the end unless given.

@@ -33,11 +33,12 @@ inline constexpr std::string_view attention_name = "self_attn.";
 template <>
 inline constexpr std::string_view attention_name<GatedDeltaNetWeights> = "linear_attn.";
 
-/// norm1, post_norm1, those of attention after self_attn or linear_attn, norm2, post_norm2, those of the network after feed_forward,
-/// scale1, scale2
+/// norm1, post_norm1, those of attention after self_attn or linear_attn, cross_norm, those after cross_attn, norm2,
+/// post_norm2, those of the network after feed_forward, scale1, scale2, distance_bias.weight
 void visit(Either<BlockWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    auto& [norm1, post_norm1, self_attention, norm2, post_norm2, network, scale1, scale2] = w;
+    auto& [norm1, post_norm1, self_attention, norm2, post_norm2, network, scale1, scale2, cross_attention, cross_norm,
+           distance_bias] = w;
     visit_norm(norm1, prefix + "norm1.", f);
     begin_part(f, self_attention, prefix);
     const auto visit_attention = [&]<class Weights>(Weights& any) {
@@ -45,12 +46,17 @@ void visit(Either<BlockWeights> auto& w, const std::string& prefix, auto&& f)
     };
     std::visit(visit_attention, self_attention);
     visit_norm(post_norm1, prefix + "post_norm1.", f);
+    visit_norm(cross_norm, prefix + "cross_norm.", f);
+    begin_part(f, cross_attention, prefix + "cross_attn.");
+    if (cross_attention)
+        visit(*cross_attention, prefix + "cross_attn.", f);
     visit_norm(norm2, prefix + "norm2.", f);
     begin_part(f, network, prefix + "feed_forward.");
     std::visit([&](auto& any) { visit(any, prefix + "feed_forward.", f); }, network);
     visit_norm(post_norm2, prefix + "post_norm2.", f);
     visit_if_there(scale1, {prefix + "scale1", {"d_model"}}, f);
     visit_if_there(scale2, {prefix + "scale2", {"d_model"}}, f);
+    visit_if_there(distance_bias, {prefix + "distance_bias.weight", {"buckets", "h"}}, f);
 }
 template <>
 inline constexpr std::string_view module_name<BlockWeights> = "a block";
@@ -96,28 +102,37 @@ void visit_input(Either<std::vector<ConvolutionWeights>> auto& convolutions, con
 void visit_input(Either<std::monostate> auto&, const std::string&, auto&&, const std::string&) {}
 
 /// What makes tokens: embedding.weight for instance; then position_embedding.weight, token_type_embedding.weight, embedding_norm,
-/// embedding_map where embeddings are narrower than tokens, those of each layer after layers.0, layers.1, …, of norm, of
-/// prediction_head, output.weight where it is not tied, and output.bias and pooler where there are some
+/// embedding_map where embeddings are narrower than tokens, or word_map and output_map, distance_bias.weight, those of each
+/// layer after layers.0, layers.1, …, of norm, of prediction_head, output.weight where it is not tied, and output.bias and
+/// pooler where there are some
 void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto&& f)
 {
     auto& [embedding, positions, token_types, embedding_norm, embedding_map, layers, norm, prediction_head, output,
-           output_bias, pooler] = w;
+           output_bias, pooler, word_map, output_map, distance_bias] = w;
     begin_part(f, embedding, prefix);
     begin_part(f, embedding_map, prefix + "embedding_map.");
+    begin_part(f, word_map, prefix + "word_map.");
     const std::string width = embedding_map ? "d_embedding" : "d_model";
-    std::visit([&](auto& any) { visit_input(any, prefix, f, width); }, embedding);
+    const std::string of_words = word_map ? "d_embedding" : width;
+    std::visit([&](auto& any) { visit_input(any, prefix, f, of_words); }, embedding);
+    if (word_map)
+        visit(*word_map, prefix + "word_map.", f, of_words, "d_model");
     visit_if_there(positions, {prefix + "position_embedding.weight", {"n_max", width}}, f);
     visit_if_there(token_types, {prefix + "token_type_embedding.weight", {"types", width}}, f);
     visit_norm(embedding_norm, prefix + "embedding_norm.", f, width);
     if (embedding_map)
         visit(*embedding_map, prefix + "embedding_map.", f, width, "d_model");
+    visit_if_there(distance_bias, {prefix + "distance_bias.weight", {"buckets", "h"}}, f);
     visit_layers(layers, prefix + "layers.", f,
                  [&](auto& layer, const std::string& of_layer) { visit(layer, of_layer, f); });
     visit_norm(norm, prefix + "norm.", f);
+    begin_part(f, output_map, prefix + "output_map.");
+    if (output_map)
+        visit(*output_map, prefix + "output_map.", f, "d_model", of_words);
     begin_part(f, prediction_head, prefix + "prediction_head.");
     if (prediction_head)
         visit(*prediction_head, prefix + "prediction_head.", f, width);
-    visit_if_there(output, {prefix + "output.weight", {"vocabulary", width}, true}, f);
+    visit_if_there(output, {prefix + "output.weight", {"vocabulary", of_words}, true}, f);
     visit_bias(f, {prefix + "output.bias", {"vocabulary"}}, output_bias);
     begin_part(f, pooler, prefix + "pooler.");
     if (pooler)

@@ -45,6 +45,9 @@ struct BlockDescription {
     Activation activation = default_activation; ///< of the network
     ExpertsOptions experts = {};                ///< where the network is a mixture of experts, with their activation
     std::size_t kept = 0; ///< so many first tokens are in every window, however far they are: see Window
+    /// Where norms stand before sublayers: their results, in place of what they were computed of, are what sublayers are added
+    /// to, an option of BLOOM.
+    bool adds_to_norms = false;
 };
 
 /// The description as a trace records it.
@@ -74,6 +77,19 @@ struct BlockWeights {
     NetworkWeights feed_forward;
     std::optional<Vector> scale1 = {}; ///< (d_model): what attention's result is multiplied by, in DINOv2
     std::optional<Vector> scale2 = {}; ///< (d_model): the network's
+    /// Of a decoder that reads what an encoder gives: keys and values come from there.
+    std::optional<MultiHeadWeights> cross_attention = {};
+    std::optional<LayerNormWeights> cross_norm = {}; ///< before cross-attention, or after its sum
+    std::optional<Matrix> distance_bias =
+        {}; ///< (buckets, h): a bias by distance of this layer alone, see bucket_bias()
+};
+
+/// What the tokens of a decoder attend to besides each other: what an encoder gives, or the keys and values that a layer made
+/// of that.
+template <Sequence T>
+struct BlockMemoryOf {
+    std::variant<std::monostate, T, KeyValueCache> tokens = {}; ///< ((b,) m, d_memory)
+    OptionalMask mask = {};                                     ///< (n, m) or (b, n, m), true where a token can attend
 };
 
 /// One layer of an encoder or decoder: self-attention and a feed-forward network, each added to its input.
@@ -99,15 +115,19 @@ struct BlockWeights {
 ///                     where = names a step again. With norms of what the sublayers give, those are in the scopes
 ///                     post_norm1 and post_norm2; in parallel `output` is `x + self_attn.output + feed_forward.output`; with a
 ///                     residual scale, or the learned `scale1` and `scale2`, the sublayer's result is multiplied by it. The mask, unless a scope around has named
-///                     it, follows `x`.
+///                     it, follows `x`. A layer with cross-attention attends to the memory between its two sublayers:
+///                     `cross_residual` is `residual1 + cross_attn.output`, with the norm cross_norm, and stands in place of
+///                     `residual1` in what follows. Where results are added to norms, these are `norm1.output + self_attn.output` and `norm2.output + feed_forward.output`.
+/// @param memory       of a layer with cross-attention, and of no other
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, weights and mask disagree
-/// @throws Error      where weights have no norm where the description says that one stands, or one where none does
+/// @throws Error      where weights have no norm where the description says that one stands, or one where none does, or a
+///                    memory is given to a layer without cross-attention, or none to one with it
 /// @see Vaswani et al. 2017, section 3.1; Touvron et al. 2023, "LLaMA", section 2.2; of the learned scales Touvron et al. 2021,
 ///      "Going deeper with Image Transformers", section 2
 template <Sequence T>
 T decoder_block(const T& x, const BlockWeights& weights, const BlockDescription& description,
-                const OptionalMask& mask = {}, const Trace& trace = {});
+                const OptionalMask& mask = {}, const Trace& trace = {}, const BlockMemoryOf<T>& memory = {});
 ATTN_REFUSE_OTHER_TENSORS(decoder_block);
 
 /// The results of cached_decoder_block().
@@ -130,7 +150,7 @@ struct CachedBlockOf {
 template <Sequence T>
 CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfBlock<Value<T>>& past, const BlockWeights& weights,
                                       const BlockDescription& description, const OptionalMask& mask = {},
-                                      const Trace& trace = {});
+                                      const Trace& trace = {}, const BlockMemoryOf<T>& memory = {});
 ATTN_REFUSE_OTHER_TENSORS(cached_decoder_block);
 
 } // namespace attn

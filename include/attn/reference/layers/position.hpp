@@ -90,4 +90,40 @@ Matrix alibi_bias(std::size_t n, std::size_t m, double slope, const Trace& trace
 /// @param keys     (m): that of each key
 Matrix alibi_bias(const Integers& queries, const Integers& keys, double slope, const Trace& trace = {});
 
+/// How distances between tokens are divided into buckets.
+struct DistanceBuckets {
+    std::size_t farthest = 128; ///< the distance from which on all are in the last bucket
+    bool is_bidirectional =
+        true; ///< later keys have buckets of their own, half of them; otherwise they are in the first
+};
+
+/// A learned bias by distance: half of the buckets are of one distance each, the others reach exponentially farther.
+///
+/// @param n        queries, the last of which stands where the last key does
+/// @param m        keys
+/// @param table    (buckets, h): a number for each bucket and head
+/// @param options  the farthest distance; whether later keys have buckets of their own
+/// @param trace    | step      | shape          | formula                                                                     |
+///                 |-----------|----------------|-----------------------------------------------------------------------------|
+///                 | table     | (buckets, h)   |                                                                             |
+///                 | ahead     | (n, m)         | arange(M) - (arange(N)[:, None] + (M - N))                                  |
+///                 | distances | (n, m)         | abs(ahead)                                                                  |
+///                 | far       | (n, m)         | EXACT + floor(log(maximum(distances, EXACT) / EXACT) / LOG * (B - EXACT))   |
+///                 | near      | (n, m)         | where(distances < EXACT, distances, minimum(far, B - 1))                    |
+///                 | buckets   | (n, m)         | where(ahead > 0, near + B, near)                                            |
+///                 | bias      | (one, h, n, m) | permute(table[buckets], 2, 0, 1)[None]                                      |
+///
+///                 with the numbers in place of capitals: B half of the buckets, EXACT half of B, LOG = log(farthest / EXACT).
+///                 Where it is not bidirectional, `distances` is `maximum(-ahead, 0)`, B is all buckets, and `near` is the
+///                 bucket.
+/// @return (1, h, n, m), to be added to scores
+/// @throws ShapeError where the table has fewer than 4 buckets, or the farthest distance is none of the later ones
+/// @see Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", section 2.1,
+///      and the authors' program (mesh_tensorflow, transformer_layers.py)
+Tensor4 bucket_bias(std::size_t n, std::size_t m, const Matrix& table, const DistanceBuckets& options,
+                    const Trace& trace = {});
+/// Of tokens that stand anywhere: `ahead` is key_positions - positions[:, None].
+Tensor4 bucket_bias(const Integers& queries, const Integers& keys, const Matrix& table, const DistanceBuckets& options,
+                    const Trace& trace = {});
+
 } // namespace attn

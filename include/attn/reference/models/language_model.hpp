@@ -3,6 +3,7 @@
 #include "attn/reference/layers/block.hpp"
 #include "attn/reference/layers/convolution.hpp"
 #include "attn/reference/layers/patches.hpp"
+#include "attn/reference/layers/position.hpp"
 
 #include <optional>
 #include <variant>
@@ -34,6 +35,7 @@ struct LanguageModelDescription {
     Activation head_activation = default_activation; ///< of the head before the logits, where the weights have one
     std::optional<double> logit_scale = {};          ///< what logits are multiplied by
     std::optional<double> logit_softcap = {};        ///< then C tanh(logits / C)
+    DistanceBuckets distance_buckets = {}; ///< of the tables of biases by distance, where the weights have some
 };
 
 /// The head of a masked language model, before its logits: norm(activation(x W + b)).
@@ -60,16 +62,24 @@ struct LanguageModelWeights {
     std::optional<Vector> output_bias = {}; ///< (vocabulary)
     /// (d_model, d_model): without logits, a map of the first token, which stands for all of them, as in BERT.
     std::optional<LinearWeights> pooler = {};
+    /// (d_embedding, d_model), of words alone, before positions are added: OPT; and (d_model, d_embedding), after the last norm.
+    std::optional<LinearWeights> word_map = {}, output_map = {};
+    std::optional<Matrix> distance_bias =
+        {}; ///< (buckets, h): a bias by distance that all layers share, see bucket_bias()
 };
+
+/// Which tokens of the sequences of a batch are real: all, the first (b) of each, or those where a mask (b, n) is true.
+using Padding = std::variant<std::monostate, Integers, Mask>;
 
 /// What a model can take besides ids, either Integers or IntegerMatrix.
 template <class Ids>
 struct LanguageModelOptions {
     std::optional<Ids> token_types = {}; ///< ((b,) n): the type of each token, a row of the table; all 0 unless given
+    /// ((b,) m, d_memory): what an encoder gives, to which the tokens of a decoder with cross-attention attend.
+    std::optional<std::conditional_t<std::same_as<Ids, Integers>, Matrix, Tensor3>> memory = {};
+    Padding memory_padding = {};       ///< which of its tokens are real
+    const Matrix* embedding = nullptr; ///< the table of words, where it is an encoder's, too
 };
-
-/// Which tokens of the sequences of a batch are real: all, the first (b) of each, or those where a mask (b, n) is true.
-using Padding = std::variant<std::monostate, Integers, Mask>;
 
 /// What self-attention keeps of the tokens so far, per layer; empty at the beginning.
 template <Sequence T>
@@ -115,6 +125,12 @@ struct LanguageModelStep {
 ///                     up. A head has the steps `hidden` and `activated` and the norm in the scope prediction_head. Without logits,
 ///                     `output` is another name of the last tokens; with a pooler, its scope has `first`, the first of them,
 ///                     `hidden` and `pooled`.
+///
+///                     Where words alone are narrower, `mapped`, in the scope word_map, stands in place of `tokens`, and
+///                     output_map.mapped follows the last norm. A table of biases by distance has the steps of bucket_bias()
+///                     in the scope distance_bias, of the model or of a
+///                     layer, where `bias` is its result. A decoder with cross-attention has the input `memory`, and where
+///                     that is padded the scope of_memory, whose `mask` is the layers' `memory_mask`.
 /// @return the logits, (n, vocabulary), or the tokens after the last layer, (n, d_model)
 /// @throws ShapeError where an id or a type is no row of its table, or weights disagree
 /// @throws Error      where there are not as many descriptions as layers, there are types and no table of them, or as
@@ -122,7 +138,7 @@ struct LanguageModelStep {
 Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
                       const LanguageModelDescription& description, const Trace& trace = {});
 /// @copydoc language_model(const Integers&, const LanguageModelWeights&, const LanguageModelDescription&, const Trace&)
-/// @param options  token types
+/// @param options  token types; what a decoder with cross-attention attends to
 Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
                       const LanguageModelDescription& description, const LanguageModelOptions<Integers>& options,
                       const Trace& trace = {});
@@ -156,6 +172,21 @@ Tensor3 language_model(const Tensor3& tokens, const Padding& padding, const Lang
 LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageModelCache<Matrix>& past,
                                          const LanguageModelWeights& weights,
                                          const LanguageModelDescription& description, const Trace& trace = {});
+
+/// The keys and values that each layer of a decoder with cross-attention makes of a memory, once for all tokens.
+/// @param memory  (m, d_memory)
+/// @param trace   in the scopes layers.0.cross_attn, … the maps' steps `key` and `value`
+/// @throws Error where a layer has no cross-attention
+std::vector<KeyValueCache> memory_cache(const Matrix& memory, const LanguageModelWeights& weights,
+                                        const Trace& trace = {});
+
+/// The same as with a cache of tokens alone, of a decoder with cross-attention.
+/// @param memory     of memory_cache()
+/// @param embedding  as in LanguageModelOptions
+LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageModelCache<Matrix>& past,
+                                         const std::vector<KeyValueCache>& memory, const LanguageModelWeights& weights,
+                                         const LanguageModelDescription& description, const Matrix* embedding = nullptr,
+                                         const Trace& trace = {});
 
 /// What self-attention keeps of tokens of several sequences, in any order, and where each of them stands.
 struct PlacedCache {
