@@ -51,8 +51,8 @@ class Mistake:
 
     @property
     def is_of_others(self) -> bool:
-        """It reads what others have stored: its numbers are theirs."""
-        return "tokens_to_read" in self.overrides
+        """It reads what others have stored, or what padding has: its numbers are theirs."""
+        return bool("tokens_to_read" in self.overrides or self.overrides.get("read") is padding_stored_as_tokens or self.overrides.get("allowed") is first_row_mask)
 
     def made(self, build: Callable[..., Decoder] = Decoder, **options: Any) -> Decoder:
         decoder = build(**options)
@@ -102,9 +102,10 @@ def padding_stored_as_tokens(decoder: Decoder, right: Any, state: State, layer: 
     return {**past, "order": np.where(past["order"] < 0, 0, past["order"])}
 
 
-def first_row_mask(decoder: Decoder, right: Any, state: State, ids: Array, mask: Any) -> Array:
-    real = right(state, ids, mask)
-    return np.broadcast_to(real[:1], real.shape).copy()
+def first_row_mask(decoder: Decoder, right: Any, state: State, queries: Array, keys: Array) -> Array:
+    """A key is hidden where the first row has padding; a query, where its own row has."""
+    n, m = queries.shape[1], keys.shape[1]
+    return (keys[:1, None, :] >= 0) & (np.arange(m) <= np.arange(m - n, m)[:, None]) & (queries[:, :, None] >= 0)
 
 
 # Positions.
@@ -337,7 +338,7 @@ MISTAKES = (
     Mistake("padding_seen_later", "Padded keys are hidden in the first call only.",
             "The mask of the prompt is not carried on to the steps after it.", "OpenNMT/OpenNMT-py/pull/2532", PLACED, {"read": padding_stored_as_tokens}),
     Mistake("mask_of_first_row", "All rows get the mask of the first one.", "The mask is taken from row 0, and broadcast.",
-            "quic/efficient-transformers/pull/1209", PLACED, {"real_tokens": first_row_mask}),
+            "quic/efficient-transformers/pull/1209", PLACED, {"allowed": first_row_mask}),
     Mistake("positions_restart", "Each call's positions begin at 0.", "They are arange(n) of the call's own tokens.", "Blaizzy/mlx-vlm/issues/1983", PLACED,
             counted(lambda state, order, layer, right: right - right.min(1, keepdims=True))),
     Mistake("positions_stand_still", "All tokens of a later chunk have the position of its first one.", "The start is broadcast over the call.",
@@ -388,8 +389,10 @@ MISTAKES = (
             {"store": last_layer_wins}),
     Mistake("fork_shares_cache", "A fork and what it came from append to the same arrays.", "The container is handed out, not a copy of it.",
             "MemTensor/MemOS/issues/2301", PLACED, {"fork": shared_fork}),
-    Mistake("proposals_stay", "Tokens that were taken back stay in the cache.", "Only the count goes back, or the call has no effect on this cache.",
+    Mistake("proposals_stay", "Tokens that were taken back stay in the cache.", "Only the count goes back.",
             "ml-explore/mlx-lm/pull/1486", PLACED, {"truncate": truncated_count}),
+    Mistake("nothing_taken_back", "Tokens that were taken back stay, and later positions go on after theirs.", "The call that takes them back has no effect on this cache.",
+            "ml-explore/mlx-lm/pull/1486", PLACED, {"truncate": lambda decoder, right, state, length: state}),
     Mistake("one_too_many_taken_back", "One token too many is taken back.", "Proposals and results are counted one apart.", "lablup/mlxcel/issues/994", PLACED,
             {"truncate": truncated_too_far}),
     Mistake("positions_not_taken_back", "The keys are taken back, and the count of positions is not.", "Two counts, one of them set.",
