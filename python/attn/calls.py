@@ -35,7 +35,7 @@ PROBED = 3  # wrong schedules of which is asked what a result depends on
 
 
 def check_calls(model: Any, *, vocabulary: int | None = None, max_tokens: int | None = None, window: int | None = None, kind: str | None = None,
-                cache: str | None = None, like: Any = None, tolerance: float | None = None, seed: int = 0) -> CallsReport:
+                cache: str | Callable[[], Any] | None = None, like: Any = None, tolerance: float | None = None, seed: int = 0) -> CallsReport:
     """Gives the same tokens in other calls, and says in which the results differ, and which mistake with a cache has that pattern.
 
     model       a Calls of your own, or a model of transformers as it is
@@ -43,7 +43,7 @@ def check_calls(model: Any, *, vocabulary: int | None = None, max_tokens: int | 
     max_tokens  of the longest sequence: 37 unless given, or as many as the config allows; 12 or more
     window      keys that a query sees, where there is a sliding window; that of the config for a model
     kind        what it is, which leaves fewer mistakes: "rotary", "learned", "alibi", "recurrent", "pages", "scales"
-    cache       of a model: "dynamic" or "static"
+    cache       of a model: "dynamic", "static", or a function that makes one
     like        what ids are: "numpy", "torch", "list" or a function; as the adapter says unless given
     tolerance   differences allowed, over the largest logit; those of roundings unless given. A cache of fewer bits needs more, which cache_type of
                 the adapter says

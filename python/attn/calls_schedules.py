@@ -222,8 +222,8 @@ def schedules(tokens: int, window: int = 0, page: int = 0) -> list[Schedule]:
         Schedule("second request", (start_of([A]), *steps_of([A], cut(tokens, prompt, *ones[:4])[:5]), start_of([B]), *steps_of([B], cut(short, 3, 1, 1)),
                                     start_of([A]), *steps_of([A], cut(tokens, prompt, 1, 1))), "a new state after another one was used"),
         *(Schedule(name, (start_of([E]), *steps_of([E], cut(third, *sizes))), says) for name, sizes, says in (
-            ("one word, one by one", ones, "one id again and again, one token for each call"),
-            ("one word, after a prompt", (3, 1, 1, 2, 1), "one id again and again, after a prompt of 3 tokens"))),
+            ("one word", ones, "one id again and again, one token for each call"),
+            ("one word prompted", (3, 1, 1, 2, 1), "one id again and again, after a prompt of 3 tokens"))),
         Schedule("in turn", (start_of([A], "s"), start_of([B], "t"), *(call for i in range(3) for call in (
             *steps_of([A], [3], "s", 3 * i), *steps_of([B], [2], "t", 2 * i)))), "two states, a call of the one and a call of the other"),
         alone("told step by step", "the same, with a mask of ones and all positions", prompt, *ones, told=True),
