@@ -50,7 +50,8 @@ class ModelCalls(Calls):
         if not found:
             raise Error(f"{type(model).__name__} takes no cache: there is no second call to check")
         self.name = found[0]
-        self.counts_columns = "position_ids" not in self.names or bool(getattr(model.config, "sliding_window", None))
+        has_states = "linear_attention" in (getattr(model.config, "layer_types", None) or ())
+        self.counts_columns = "position_ids" not in self.names or bool(getattr(model.config, "sliding_window", None)) or has_states
 
     def whole(self, ids: Any) -> Any:
         return self.model(input_ids=self.placed(ids), **({"use_cache": False} if "use_cache" in self.names else {})).logits
@@ -72,7 +73,7 @@ class ModelCalls(Calls):
 
     def step(self, ids: Any, state: Any, mask: Any = None, positions: Any = None) -> tuple[Any, Any]:
         if mask is not None and self.counts_columns and ((mask[:, 1:] > mask[:, :-1]) & (mask.cumsum(1)[:, :-1] > 0)).any():
-            raise NotImplementedError(f"{type(self.model).__name__} counts columns, so that padding between tokens moves them apart; generate() gives none")
+            raise NotImplementedError(f"{type(self.model).__name__} counts columns, or has states, which padding between tokens changes; generate() gives none")
         given = {self.name: state[0], "use_cache": True}
         for name, value in (("attention_mask", mask), ("position_ids", positions)):
             if value is not None and name in self.names:
