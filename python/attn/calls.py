@@ -20,7 +20,7 @@ from .calls_mistakes import KINDS, MISTAKES, PLACED, Mistake
 from .calls_models import calls_of_model
 from .calls_reference import Decoder
 from .calls_weights import Weighted
-from .calls_schedules import (A, ABSENT, B, EPSILONS, NAMES, PARTS, ROUNDED, SAME, WRONG, Altered, Calls, Difference, Outcome, Row, Runner, Schedule, differences,
+from .calls_schedules import (A, ABSENT, B, E, EPSILONS, NAMES, PARTS, ROUNDED, SAME, WRONG, Altered, Calls, Difference, Outcome, Row, Runner, Schedule, differences,
                               schedules)
 from .program import Error
 from .report import Between, Origin, Report
@@ -35,7 +35,7 @@ PROBED = 3  # wrong schedules of which is asked what a result depends on
 
 
 def check_calls(model: Any, *, vocabulary: int | None = None, max_tokens: int | None = None, window: int | None = None, kind: str | None = None,
-                cache: str | None = None, like: Any = None, tolerance: float | None = None, seed: int = 0) -> CallsReport:
+                cache: str | Callable[[], Any] | None = None, like: Any = None, tolerance: float | None = None, seed: int = 0) -> CallsReport:
     """Gives the same tokens in other calls, and says in which the results differ, and which mistake with a cache has that pattern.
 
     model       a Calls of your own, or a model of transformers as it is
@@ -43,7 +43,7 @@ def check_calls(model: Any, *, vocabulary: int | None = None, max_tokens: int | 
     max_tokens  of the longest sequence: 37 unless given, or as many as the config allows; 12 or more
     window      keys that a query sees, where there is a sliding window; that of the config for a model
     kind        what it is, which leaves fewer mistakes: "rotary", "learned", "alibi", "recurrent", "pages", "scales"
-    cache       of a model: "dynamic" or "static"
+    cache       of a model: "dynamic", "static", or a function that makes one
     like        what ids are: "numpy", "torch", "list" or a function; as the adapter says unless given
     tolerance   differences allowed, over the largest logit; those of roundings unless given. A cache of fewer bits needs more, which cache_type of
                 the adapter says
@@ -107,6 +107,7 @@ class Check:
         self.not_explained: list[str] = []
         self.weighted: Any = None
         self.positions, self.by_numbers = "", False
+        self.is_placed: bool | None = None  # whether a token's result depends on where it stands, however far others are; None where that can't be seen
         self.models: dict[tuple[Mistake, str, bool], Remembered] = {}
         self.find_weights()
 
@@ -161,6 +162,7 @@ class Check:
             before, after, failure = runner.asked_again()
             first = runner.reference(A)
             runner.reference(B)
+            self.is_placed = is_placed(runner.reference(E), runner.allowed() * runner.size_of(E))
         except NotImplementedError as error:
             raise Error(f"the whole sequence in one call is not implemented{': ' * bool(str(error))}{error}: what should the others be compared with?") from None
         except Error as error:
@@ -243,7 +245,8 @@ class Check:
         possible = [one for one in MISTAKES if one.is_of_others or not self.weighted]  # the numbers rule out the others
         best: list[Mistake] = []
         for variant in (False, True) if self.positions == "none" else (2, 1, 3):  # a mistake in one layer alone shows elsewhere, and so does a window in three
-            found, aside = self.explained(some, [(one, self.made(one, kind, variant)) for one in possible for kind in self.kinds(one)], self.pattern_of)
+            found, aside = self.explained(some, [
+                (one, self.made(one, kind, variant, placed)) for one in possible for kind in self.kinds(one) for placed in self.placings(kind)], self.pattern_of)
             if found and (not best or len(aside) <= len(self.not_explained)):
                 best = [*best, *found] if best and len(aside) == len(self.not_explained) else found
                 self.not_explained = aside
@@ -276,17 +279,26 @@ class Check:
             is_other = mistake.is_placed or kind != mistake.kinds[0] if self.positions == "none" else own != self.positions
             if is_weighted and (kind in ("source", "recurrent") or (kind in PLACED and is_other)):
                 continue
+            if not is_weighted and not self.kind and self.is_placed is not None and (kind in PLACED or kind == "recurrent") and (
+                    kind not in (("learned", "recurrent") if self.is_placed else ("rotary", "alibi"))):
+                continue
             of_window = kind in ("ring", "first kept")
             if (kind == "source") == self.runner.has_source and (bool(self.window) or not of_window) and (of_window or kind_of(kind, self.kind)):
                 yield kind
 
-    def made(self, mistake: Mistake, kind: str, variant: int) -> Remembered:
+    def placings(self, kind: str) -> Sequence[bool]:
+        """Whether a decoder has learned positions: as the adapter, where its kind does not say."""
+        if kind in PLACED or kind == "recurrent" or self.positions == "none":
+            return [kind == "learned"]
+        return [False, True] if self.is_placed is None else [self.is_placed]
+
+    def made(self, mistake: Mistake, kind: str, variant: int, placed: bool) -> Remembered:
         """The small decoder with that mistake, called as the adapter is. variant: how many layers it has; of attention alone, whether a chunk is
         given to it token by token"""
         if self.positions == "none":
             return self.weighted_made(mistake, kind, bool(variant))
         of_window = self.window and kind in ("ring", "first kept", *PLACED)
-        return made(mistake, kind, variant, self.window if of_window else 0, self.tokens, min(self.vocabulary, 64), self.seed, "whole" in self.runner.can,
+        return made(mistake, kind, placed, variant, self.window if of_window else 0, self.tokens, min(self.vocabulary, 64), self.seed, "whole" in self.runner.can,
                     tuple(sorted(self.runner.takes)))
 
     def weighted_made(self, mistake: Mistake, kind: str, takes_tokens: bool) -> Remembered:
@@ -330,9 +342,20 @@ class Check:
             self.runner.can.add("whole")
 
 
+def is_placed(same: Array, bound: float) -> bool | None:
+    """Of the results of one id again and again, at once. With rotary positions or ALiBi all keys' values are the same there, and so are all
+    results. With learned positions each differs from the one before it, and the last do as the first; a state, or a sink, is soon where it stays."""
+    with np.errstate(all="ignore"):
+        steps = abs(np.diff(same, axis=0)).max(-1)
+    third = len(steps) // 3
+    if not np.isfinite(steps).all():
+        return None
+    return False if steps.max() <= bound else True if np.median(steps[-third:]) > max(bound, np.median(steps[:third]) / 5) else None
+
+
 @lru_cache(maxsize=512)
-def made(mistake: Mistake, kind: str, layers: int, window: int, tokens: int, vocabulary: int, seed: int, has_whole: bool, takes: tuple[str, ...]) -> Remembered:
-    options = {**KINDS[kind], "layers": layers, "vocabulary": vocabulary, **({"window": window} if window else {})}
+def made(mistake: Mistake, kind: str, placed: bool, layers: int, window: int, tokens: int, vocabulary: int, seed: int, has_whole: bool, takes: tuple[str, ...]) -> Remembered:
+    options = {**KINDS[kind], **({"positions": "learned"} if placed else {}), "layers": layers, "vocabulary": vocabulary, **({"window": window} if window else {})}
     decoder = mistake.made(**options)
     if has_whole:
         decoder.whole = Decoder(**options).at_once  # type: ignore[attr-defined]
@@ -433,7 +456,8 @@ class Numbers:
 
 def known_of(runner: Runner, outcomes: Iterable[Outcome]) -> dict[tuple[int, int], list[Array]]:
     """The wrong results of each token, without those that are equal to an earlier one."""
-    known: dict[tuple[int, int], list[Array]] = {}
+    right = runner.reference(E)
+    known = {(E, 0): [right[0, ::max(1, right.shape[1] // 32)]]}
     for outcome in outcomes:
         labels(runner, outcome, known)
     return known
@@ -458,14 +482,16 @@ def alike(mine: Mapping[Any, str], other: Mapping[Any, str]) -> bool:
 
 
 def labels(runner: Runner, outcome: Outcome, known: dict[tuple[int, int], list[Array]]) -> list[int]:
-    """Of each wrong result, in order: the number of the first wrong result of that token that it is equal to. known: the earlier ones"""
+    """Of each wrong result, in order: the number of the first wrong result of that token that it is equal to; of one id again and again also the
+    first right one. known: the earlier ones"""
     found = []
     for key, marks in outcome.cells.items():
         row, values = outcome.values[key]
         bound = 4 * runner.allowed() * runner.size_of(row.sequence)
         for j, one in enumerate(values):
             if marks[len(marks) - len(values) + j] == WRONG:
-                others = known.setdefault((row.sequence, row.end - len(values) + j), [])
+                place = 0 if row.sequence == E else row.end - len(values) + j  # tokens that are all the same are one
+                others = known.setdefault((row.sequence, place), [])
                 same = next((i for i, other in enumerate(others) if differences(one, other).max() <= bound), len(others))
                 others += [one] * (same == len(others))
                 found.append(same)

@@ -34,6 +34,7 @@ class Mistake:
     seen: str  # where, in public
     kinds: tuple[str, ...]  # of the decoder in which it is made
     overrides: dict[str, Callable[..., Any]]  # decisions: each gets the decoder, the right one and its arguments
+    is_of_others: bool = False  # it reads what others have stored, or padding: its numbers are theirs
 
     @property
     def link(self) -> str:
@@ -48,11 +49,6 @@ class Mistake:
     def is_placed(self) -> bool:
         """It is about positions."""
         return bool({"counted", "told", "query_places", "stored_keys", "bias", "packed_places"} & set(self.overrides))
-
-    @property
-    def is_of_others(self) -> bool:
-        """It reads what others have stored: its numbers are theirs."""
-        return "tokens_to_read" in self.overrides
 
     def made(self, build: Callable[..., Decoder] = Decoder, **options: Any) -> Decoder:
         decoder = build(**options)
@@ -102,9 +98,10 @@ def padding_stored_as_tokens(decoder: Decoder, right: Any, state: State, layer: 
     return {**past, "order": np.where(past["order"] < 0, 0, past["order"])}
 
 
-def first_row_mask(decoder: Decoder, right: Any, state: State, ids: Array, mask: Any) -> Array:
-    real = right(state, ids, mask)
-    return np.broadcast_to(real[:1], real.shape).copy()
+def first_row_mask(decoder: Decoder, right: Any, state: State, queries: Array, keys: Array) -> Array:
+    """A key is hidden where the first row has padding; a query, where its own row has."""
+    n, m = queries.shape[1], keys.shape[1]
+    return (keys[:1, None, :] >= 0) & (np.arange(m) <= np.arange(m - n, m)[:, None]) & (queries[:, :, None] >= 0)
 
 
 # Positions.
@@ -333,11 +330,11 @@ MISTAKES = (
             "A prefill attends to the keys of its own call, which is right at the first one.", "lablup/mlxcel/issues/1749", PLACED,
             {"allowed": past_unseen_by_chunks}),
     Mistake("padding_not_masked", "The mask of padding is not used.", "A causal mask hides padding at the end, but not padding before the tokens.",
-            "NVIDIA-NeMo/Automodel/pull/3704", PLACED, {"allowed": all_real_in(lambda state: True)}),
+            "NVIDIA-NeMo/Automodel/pull/3704", PLACED, {"allowed": all_real_in(lambda state: True)}, is_of_others=True),
     Mistake("padding_seen_later", "Padded keys are hidden in the first call only.",
-            "The mask of the prompt is not carried on to the steps after it.", "OpenNMT/OpenNMT-py/pull/2532", PLACED, {"read": padding_stored_as_tokens}),
+            "The mask of the prompt is not carried on to the steps after it.", "OpenNMT/OpenNMT-py/pull/2532", PLACED, {"read": padding_stored_as_tokens}, is_of_others=True),
     Mistake("mask_of_first_row", "All rows get the mask of the first one.", "The mask is taken from row 0, and broadcast.",
-            "quic/efficient-transformers/pull/1209", PLACED, {"real_tokens": first_row_mask}),
+            "quic/efficient-transformers/pull/1209", PLACED, {"allowed": first_row_mask}, is_of_others=True),
     Mistake("positions_restart", "Each call's positions begin at 0.", "They are arange(n) of the call's own tokens.", "Blaizzy/mlx-vlm/issues/1983", PLACED,
             counted(lambda state, order, layer, right: right - right.min(1, keepdims=True))),
     Mistake("positions_stand_still", "All tokens of a later chunk have the position of its first one.", "The start is broadcast over the call.",
@@ -388,8 +385,10 @@ MISTAKES = (
             {"store": last_layer_wins}),
     Mistake("fork_shares_cache", "A fork and what it came from append to the same arrays.", "The container is handed out, not a copy of it.",
             "MemTensor/MemOS/issues/2301", PLACED, {"fork": shared_fork}),
-    Mistake("proposals_stay", "Tokens that were taken back stay in the cache.", "Only the count goes back, or the call has no effect on this cache.",
+    Mistake("proposals_stay", "Tokens that were taken back stay in the cache.", "Only the count goes back.",
             "ml-explore/mlx-lm/pull/1486", PLACED, {"truncate": truncated_count}),
+    Mistake("nothing_taken_back", "Tokens that were taken back stay, and later positions go on after theirs.", "The call that takes them back has no effect on this cache.",
+            "ml-explore/mlx-lm/pull/1486", PLACED, {"truncate": lambda decoder, right, state, length: state}),
     Mistake("one_too_many_taken_back", "One token too many is taken back.", "Proposals and results are counted one apart.", "lablup/mlxcel/issues/994", PLACED,
             {"truncate": truncated_too_far}),
     Mistake("positions_not_taken_back", "The keys are taken back, and the count of positions is not.", "Two counts, one of them set.",
@@ -430,9 +429,9 @@ MISTAKES = (
             "The ring's slots begin at 0.", "ml-explore/mlx-lm/issues/1631", ("first kept",),
             {"slot": lambda decoder, right, order: order % (decoder.window + decoder.kept)}),
     Mistake("page_too_many", "A page too many is read where a sequence fills its last one.", "The next page is in the table as soon as one is full.",
-            "pegainfer-project/pegainfer/issues/291", ("pages of 4", "pages of 16"), {"tokens_to_read": one_page_more}),
+            "pegainfer-project/pegainfer/issues/291", ("pages of 4", "pages of 16"), {"tokens_to_read": one_page_more}, is_of_others=True),
     Mistake("rest_of_page_read", "The rest of the last page is read.", "The length is that of pages, not of tokens.", "pytorch/pytorch/pull/160861",
-            ("pages of 4", "pages of 16"), {"tokens_to_read": whole_pages}),
+            ("pages of 4", "pages of 16"), {"tokens_to_read": whole_pages}, is_of_others=True),
     Mistake("table_of_first_row", "All rows read the pages of the first one.", "The table is indexed by a row of the call, not by the request.",
             "sgl-project/sglang-jax/pull/1545", ("pages of 4", "pages of 16"), {"table": lambda decoder, right, state, row: (
                 right(state, 0) + right(state, row))[:len(right(state, row))]}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from .calls_schedules import Calls, takes
@@ -10,15 +11,15 @@ from .calls_weights import refused
 from .program import Error
 
 
-def calls_of_model(model: Any, cache: str | None) -> tuple[Calls, dict[str, Any]]:
+def calls_of_model(model: Any, cache: str | Callable[[], Any] | None) -> tuple[Calls, dict[str, Any]]:
     """An adapter, and what the config says. raises Error where it is no model of transformers"""
     config = getattr(model, "config", None)
     if isinstance(model, type) and issubclass(model, Calls):
         raise Error(f"{model.__name__} is a class: give an object, {model.__name__}()")
     if config is None or not callable(getattr(model, "forward", None)) or not hasattr(config, "vocab_size"):
         raise Error(f"{type(model).__name__} is no model of transformers: derive from attn.Calls, with start(batch) and step(ids, state)")
-    if cache not in (None, "dynamic", "static"):
-        raise Error(f'cache is {cache!r}, expected "dynamic" or "static"')
+    if cache not in (None, "dynamic", "static") and not callable(cache):
+        raise Error(f'cache is {cache!r}, expected "dynamic", "static" or a function that makes one')
     if getattr(config, "is_encoder_decoder", False):
         raise Error(f"{type(model).__name__} is an encoder–decoder, whose calls an adapter has to make: derive from attn.Calls, with start(batch, source)")
     if getattr(model, "training", False):
@@ -40,7 +41,7 @@ class ModelCalls(Calls):
 
     like = "torch"
 
-    def __init__(self, model: Any, cache: str):
+    def __init__(self, model: Any, cache: str | Callable[[], Any]):
         import transformers
 
         self.model, self.kind, self.library = model, cache, transformers
@@ -49,7 +50,8 @@ class ModelCalls(Calls):
         if not found:
             raise Error(f"{type(model).__name__} takes no cache: there is no second call to check")
         self.name = found[0]
-        self.counts_columns = "position_ids" not in self.names or bool(getattr(model.config, "sliding_window", None))
+        has_states = "linear_attention" in (getattr(model.config, "layer_types", None) or ())
+        self.counts_columns = "position_ids" not in self.names or bool(getattr(model.config, "sliding_window", None)) or has_states
 
     def whole(self, ids: Any) -> Any:
         return self.model(input_ids=self.placed(ids), **({"use_cache": False} if "use_cache" in self.names else {})).logits
@@ -63,13 +65,15 @@ class ModelCalls(Calls):
         return None if refused(config) else (config, self.model.state_dict())
 
     def start(self, batch: int) -> Any:
+        if callable(self.kind):
+            return self.kind(), batch, 0
         if self.kind == "static":
             return self.library.StaticCache(config=self.model.config, max_cache_len=1024), batch, 0
         return self.library.DynamicCache(config=self.model.config), batch, 0
 
     def step(self, ids: Any, state: Any, mask: Any = None, positions: Any = None) -> tuple[Any, Any]:
         if mask is not None and self.counts_columns and ((mask[:, 1:] > mask[:, :-1]) & (mask.cumsum(1)[:, :-1] > 0)).any():
-            raise NotImplementedError(f"{type(self.model).__name__} counts columns, so that padding between tokens moves them apart; generate() gives none")
+            raise NotImplementedError(f"{type(self.model).__name__} counts columns, or has states, which padding between tokens changes; generate() gives none")
         given = {self.name: state[0], "use_cache": True}
         for name, value in (("attention_mask", mask), ("position_ids", positions)):
             if value is not None and name in self.names:

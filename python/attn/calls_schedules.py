@@ -133,9 +133,9 @@ class Schedule:
 
 
 # Which sequences there are: A and C have all tokens, B a third of them. D goes on otherwise after A's first third; P is what is
-# proposed after A's first third, and taken back.
-A, B, C, D, P = range(5)
-NAMES = "ABCDP"
+# proposed after A's first third, and taken back. E has one id again and again: only where a token stands tells it from another.
+A, B, C, D, P, E = range(6)
+NAMES = "ABCDPE"
 
 
 def tokens_of_short(tokens: int) -> int:
@@ -154,7 +154,8 @@ def drawn(tokens: int, vocabulary: int, seed: int) -> tuple[list[Array], list[Ar
         other[:third] = a[:third]
         if vocabulary > 1:  # another one, or there is nothing to take back
             other[third] = (a[third] + 1 + (other is p and vocabulary > 2)) % vocabulary
-    return [a, b, c, d, p], [sources[A], sources[B], sources[C], sources[A], sources[A]]
+    e = np.full(third, a[0])
+    return [a, b, c, d, p, e], [sources[A], sources[B], sources[C], *[sources[A]] * 3]
 
 
 def steps_of(sequences: Sequence[int], sizes: Sequence[int], state: str = "s", begin: int = 0, told: bool = False) -> Iterator[Call]:
@@ -220,6 +221,9 @@ def schedules(tokens: int, window: int = 0, page: int = 0) -> list[Schedule]:
                  *cut(tokens, page - 1, 1, 1, page - 1, page, page + 1))] if page > 1 else []),
         Schedule("second request", (start_of([A]), *steps_of([A], cut(tokens, prompt, *ones[:4])[:5]), start_of([B]), *steps_of([B], cut(short, 3, 1, 1)),
                                     start_of([A]), *steps_of([A], cut(tokens, prompt, 1, 1))), "a new state after another one was used"),
+        *(Schedule(name, (start_of([E]), *steps_of([E], cut(third, *sizes))), says) for name, sizes, says in (
+            ("one word", ones, "one id again and again, one token for each call"),
+            ("one word prompted", (3, 1, 1, 2, 1), "one id again and again, after a prompt of 3 tokens"))),
         Schedule("in turn", (start_of([A], "s"), start_of([B], "t"), *(call for i in range(3) for call in (
             *steps_of([A], [3], "s", 3 * i), *steps_of([B], [2], "t", 2 * i)))), "two states, a call of the one and a call of the other"),
         alone("told step by step", "the same, with a mask of ones and all positions", prompt, *ones, told=True),

@@ -185,6 +185,8 @@ int run(const Module& module, const Request& request)
     if (request.input.empty())
         throw Error("--input is missing: an .npz file with the arrays that " + module.name + " takes (see --help)");
     expect_not_replaced("--trace", request.trace, {request.input, request.weights});
+    for (const std::filesystem::path& file : module.files_read())
+        expect_not_replaced("--trace", request.trace, {file});
     if (!request.weights.empty() && !module.describe_folder && !request.is_without_config)
         expect_no_config(request.weights);
     const files::NamedArrays arrays = files::read_npz(request.input);

@@ -47,6 +47,18 @@ void fill_pages(Array& pages, std::size_t limit, Draws& draws)
     }
 }
 
+/// True for tokens. The last row has no padding, each other one some, but for a limit of 0.
+void fill_padding(Array& is_token, std::size_t most, bool is_before, Draws& draws)
+{
+    is_token.type = ElementType::boolean;
+    std::ranges::fill(is_token.values, 1);
+    const std::size_t n = is_token.shape.back();
+    for (std::size_t row = 0; most > 0 && (row + 1) * n < is_token.size(); ++row) {
+        const std::size_t padding = 1 + draws.below(most), first = row * n + (is_before ? 0 : n - padding);
+        std::fill_n(is_token.values.begin() + static_cast<std::ptrdiff_t>(first), padding, 0);
+    }
+}
+
 } // namespace
 
 Draws::Draws(std::uint64_t seed, std::string_view name) : seed_(seed), state_(0xCBF29CE484222325u)
@@ -99,6 +111,10 @@ Array draw(const Drawn& input, const Sizes& sizes, Draws& draws)
         break;
     case Holds::pages:
         fill_pages(array, limit, draws);
+        break;
+    case Holds::padded_before:
+    case Holds::padded_after:
+        fill_padding(array, limit, input.holds == Holds::padded_before, draws);
         break;
     case Holds::targets:
         array.type = ElementType::integer;

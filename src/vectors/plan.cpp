@@ -17,6 +17,8 @@ constexpr std::pair<std::string_view, Holds> kinds[] = {{"numbers", Holds::numbe
                                                         {"lengths", Holds::lengths},
                                                         {"ids", Holds::ids},
                                                         {"pages", Holds::pages},
+                                                        {"padding before", Holds::padded_before},
+                                                        {"padding after", Holds::padded_after},
                                                         {"targets", Holds::targets},
                                                         {"formula", Holds::by_formula}};
 

@@ -28,7 +28,9 @@ enum class Holds {
     targets,             ///< whole numbers below the limit, or -100, which is the last one
     ids,                 ///< whole numbers below the limit, one of them twice
     pages,               ///< whole numbers below the limit, each of them once at most
-    by_formula           ///< numbers by a formula of their places
+    padded_before, ///< true for a token: in each row but the last, up to the limit of padding comes before the tokens
+    padded_after,  ///< or after them
+    by_formula     ///< numbers by a formula of their places
 };
 
 struct Drawn {

@@ -374,6 +374,19 @@ def beam_attention_calls(state, queries, keys, values, rows, causal):
     return attention(queries, keys, values, causal=causal), (keys, values)
 
 
+def padded_attention_calls(state, query, key, value, attention_mask, position_table):
+    """Each row by itself, of its tokens alone."""
+    rows, output = state or [[] for _ in query], torch.zeros(*query.shape[:2], value.shape[-1], dtype=query.dtype)
+    for b, is_token in enumerate(attention_mask):
+        rows[b] = rows[b] + [(query[b, i], key[b, i], value[b, i]) for i in torch.nonzero(is_token)[:, 0]]
+        queries, keys, values = (torch.stack(one) for one in zip(*rows[b]))
+        places = position_table[:len(queries)]
+        of_row = attention(queries + places, keys + places, values, causal="bottom-right")
+        if is_token.any():
+            output[b, is_token] = of_row[-int(is_token.sum()):]
+    return output, rows
+
+
 def paged_attention_calls(state, queries, new_keys, new_values, key_pages, value_pages, block_table, past_lengths, causal):
     """Token by token into the pages of its row, and out of them again."""
     key_pages, value_pages, lengths = state or (key_pages.clone(), value_pages.clone(), past_lengths.tolist())

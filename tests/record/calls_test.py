@@ -13,6 +13,7 @@ from pathlib import Path
 from recorded import ROOT, np
 
 import attn
+from attn.calls import is_placed
 from attn.calls_lines import is_misplaced
 from attn.calls_mistakes import KINDS, MISTAKES
 from attn.calls_reference import Decoder, norm, softmax
@@ -146,6 +147,22 @@ class Mistakes(unittest.TestCase):
     def test_what_it_is_tells_more_apart(self):
         report = checked(mistake_called("state_not_carried").made(mixer="recurrent"), kind="recurrent")
         self.assertEqual(names(report), {"state_not_carried"}, report)
+
+    def test_one_word_tells_positions_from_what_is_stored(self):
+        """Of one id again and again, rotary positions change nothing, and learned ones are equal where they begin anew."""
+        made = {(name, positions): names(checked(mistake_called(name).made(positions=positions, seed=3, d=6)))
+                for name, positions in (("positions_restart", "learned"), ("positions_after_update", "learned"), ("layers_share_cache", "rotary"), ("keys_restart", "rotary"))}
+        self.assertEqual(made["positions_restart", "learned"], {"positions_restart"})
+        self.assertEqual(made["positions_after_update", "learned"], {"positions_after_update"})
+        self.assertEqual(made["layers_share_cache", "rotary"] & made["keys_restart", "rotary"], set())
+
+    def test_how_tokens_are_placed_is_seen_where_it_can_be(self):
+        for options, expected in (({}, False), ({"positions": "alibi"}, False), ({"window": 6}, False), ({"positions": "learned"}, True), ({"mixer": "recurrent"}, None)):
+            with self.subTest(**options):
+                results = Decoder(**options).at_once(np.full((1, 12), 5))[0]
+                self.assertIs(is_placed(results, 1e-9), expected)
+        sink = 1 - 1 / np.arange(2.0, 14)  # what a sink leaves of the weights of n equal keys
+        self.assertIsNone(is_placed(sink[:, None], 1e-9))
 
     def test_a_name_needs_the_same_pattern(self):
         class Forgets(Decoder):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the vectors say of a mistake with a cache is what attn.check_calls() means by its name: calls_test.py
 
-The wrong results of attention_calls, beam_attention_calls and multi_head_attention_calls were made by formulas. Here each mistake is made once more, by its
+The wrong results of attention_calls, beam_attention_calls, padded_attention_calls and multi_head_attention_calls were made by formulas. Here each mistake is made once more, by its
 decision of the small decoder of attn.calls_mistakes, whose attention gets the numbers of the case.
 """
 
@@ -36,17 +36,23 @@ def results(function, parameters, case, made):
         state = None
         for scope in request:
             given = given_to(case, {}, scope)
-            if function != "multi_head_attention_calls":  # queries, keys and values side by side, and each taken out again
-                x = np.concatenate([given["queries"], given["keys"], given["values"]], -1)
-                decoder.weights[0].update(zip("qkvo", [*np.split(np.eye(6), 3, axis=1), np.eye(2)]))
-            else:
+            if function == "multi_head_attention_calls":
                 x = given["x"]
                 decoder.weights[0].update({name: given["weights"][f"{name}_proj.weight"].T for name in "qkvo"})
+            else:  # queries, keys and values side by side, and each taken out again
+                x = np.concatenate([array for name, array in given.items() if name.rstrip("s") in ("query", "querie", "key", "value")], -1)
+                decoder.weights[0].update(zip("qkvo", [*np.split(np.eye(6), 3, axis=1), np.eye(2)]))
             tokens = x.reshape(-1, *x.shape[-2:])
             state = decoder.start(len(tokens)) if state is None else decoder.reorder(state, given["rows"]) if "rows" in given else state
-            order = state.count[:, None] + np.arange(tokens.shape[1])
-            output = decoder.attend(state, 0, tokens, order, decoder.places(state, order, None, 0), None) @ decoder.weights[0]["o"]
-            state.real, state.calls, state.prompt = np.ones((len(tokens), order.max() + 1), bool), state.calls + 1, state.prompt or tokens.shape[1]
+            now = given.get("attention_mask", np.ones(tokens.shape[:2], bool))
+            real = np.concatenate([state.real, now], 1)
+            counted = state.count[:, None] + np.cumsum(now, 1) - 1
+            order = np.where(now, counted, -1)
+            places = decoder.places(state, order, np.maximum(counted, 0) if "attention_mask" in given else None, 0)
+            if "position_table" in given:
+                tokens = tokens + np.concatenate([given["position_table"][places]] * 2 + [np.zeros((*places.shape, 2))], -1)
+            output = decoder.attend(state, 0, tokens, order, places, None) @ decoder.weights[0]["o"] * now[..., None]
+            state.real, state.calls, state.prompt = real, state.calls + 1, state.prompt or tokens.shape[1]
             found[scope + "output"] = output.reshape(*x.shape[:-2], *output.shape[-2:])
     return found
 
@@ -59,7 +65,7 @@ def compare(what, found, expected):
 
 def main():
     by_id, compared = {mistake.id: mistake for mistake in MISTAKES}, set()
-    for name in ("attention_calls", "beam_attention_calls", "multi_head_calls"):
+    for name in ("attention_calls", "beam_attention_calls", "padded_attention_calls", "multi_head_calls"):
         file = json.loads((ROOT / "vectors" / "cases" / f"{name}.json").read_text())
         for group in file["groups"]:
             for case in group["cases"]:
@@ -68,7 +74,7 @@ def main():
                 for id_, wrong in case["wrong"].items():
                     compare(f"{case['id']}: {id_}", results(file["function"], group["parameters"], case, by_id[id_].made), {**right, **wrong})
                     compared.add(id_)
-    assert len(compared) >= 31, f"{len(compared)} mistakes were compared, expected 31"
+    assert len(compared) >= 37, f"{len(compared)} mistakes were compared, expected 37"
     print(f"{len(compared)} mistakes give in the decoder of attn.check_calls() what the vectors have of them")
     return 0
 

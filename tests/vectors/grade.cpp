@@ -37,8 +37,9 @@ std::map<std::string, Array, std::less<>> wrong(const Json& one, const Json& alt
 
 TEST_CASE("what is right passes in every type, and a mistake's result is called after it", "[vectors]")
 {
-    for (const std::string name : {"attention_causal", "attention_masks", "layer_norm", "attention_backward",
-                                   "attention_calls", "beam_attention_calls", "paged_attention_calls"}) {
+    for (const std::string name :
+         {"attention_causal", "attention_masks", "layer_norm", "attention_backward", "attention_calls",
+          "beam_attention_calls", "padded_attention_calls", "paged_attention_calls"}) {
         const Json file = file_of(name);
         for (const Json& group : file.at("groups"))
             for (const Json& one : group.at("cases")) {

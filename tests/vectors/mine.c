@@ -1,4 +1,4 @@
-// Attention of one sequence, at once and in several calls where there is a variable CALLS, by loops, with a mistake where the variable MISTAKE names one. C99 and C++.
+// Attention of one sequence, at once, and in several calls of the function that the variable CALLS names, by loops, with a mistake where the variable MISTAKE names one. C99 and C++.
 #include "check.h"
 
 static int has_mistake(const char *name) {
@@ -142,4 +142,59 @@ static int attention_calls(const attn_case *one, void **state, double **outputs)
     return 0;
 }
 
-int main(void) { return getenv("CALLS") ? attn_check_calls(attention_calls, ATTN_FLOAT64) : attn_check(attention, ATTN_FLOAT64); }
+typedef struct { double *is_token, *keys, *values; int columns, rows; } padded_cache; // by column, then by row
+
+static double *grown(double *array, int size) { return (double *)realloc(array, (size_t)size * sizeof(double)); }
+
+/* How many tokens a row has up to a column, which is among them. */
+static int tokens_until(const padded_cache *kept, int row, int column) {
+    int count = 0;
+    for (int j = 0; j <= column; ++j) count += kept->is_token[j * kept->rows + row] != 0;
+    return count;
+}
+
+static int padded_attention_calls(const attn_case *one, void **state, double **outputs) {
+    padded_cache *kept = (padded_cache *)*state;
+    if (!one) {
+        if (kept) free(kept->is_token), free(kept->keys), free(kept->values);
+        free(kept);
+        return 0;
+    }
+    if (strcmp(one->function, "padded_attention_calls")) return 1;
+    const attn_array *query = attn_input(one, "query"), *key = attn_input(one, "key"), *value = attn_input(one, "value");
+    const attn_array *is_token = attn_input(one, "attention_mask"), *table = attn_input(one, "position_table");
+    const int b = (int)query->shape[0], n = (int)query->shape[1], d = (int)query->shape[2], v = (int)value->shape[2], is_later = kept != NULL;
+    if (!kept) *state = kept = (padded_cache *)calloc(1, sizeof(padded_cache));
+    const int past = kept->columns, m = past + n;
+    kept->rows = b, kept->columns = m;
+    kept->is_token = grown(kept->is_token, m * b), kept->keys = grown(kept->keys, m * b * d), kept->values = grown(kept->values, m * b * v);
+    double *weights = grown(NULL, m);
+    for (int row = 0; row < b; ++row)
+        for (int i = 0; i < n; ++i) {
+            const int at = (past + i) * b + row, from = row * n + i;
+            kept->is_token[at] = is_token->values[from];
+            int place = tokens_until(kept, has_mistake("positions_of_first_row") ? 0 : row, past + i) - 1;
+            if (has_mistake("padding_counted") || (has_mistake("steps_at_padded_length") && is_later)) place = past + i;
+            const double *position = table->values + (place < 0 ? 0 : place) * d;
+            for (int k = 0; k < d; ++k) kept->keys[at * d + k] = key->values[from * d + k] + position[k];
+            memcpy(kept->values + at * v, value->values + from * v, (size_t)v * sizeof(double));
+            for (int j = 0; j <= past + i; ++j) {
+                int can = kept->is_token[j * b + (has_mistake("mask_of_first_row") ? 0 : row)] != 0;
+                can = can || has_mistake("padding_not_masked") || (has_mistake("padding_seen_later") && j < past);
+                weights[j] = 0;
+                for (int k = 0; k < d; ++k) weights[j] += (query->values[from * d + k] + position[k]) * kept->keys[(j * b + row) * d + k] / sqrt(d);
+                if (!can || is_token->values[from] == 0) weights[j] = -INFINITY;
+            }
+            softmax(weights, past + i + 1, 1, NULL);
+            for (int k = 0; k < v; ++k)
+                for (int j = 0; j <= past + i; ++j) outputs[0][from * v + k] += weights[j] * kept->values[(j * b + row) * v + k];
+        }
+    free(weights);
+    return 0;
+}
+
+int main(void) {
+    const char *calls = getenv("CALLS");
+    if (!calls) return attn_check(attention, ATTN_FLOAT64);
+    return attn_check_calls(strcmp(calls, "attention_calls") ? padded_attention_calls : attention_calls, ATTN_FLOAT64);
+}

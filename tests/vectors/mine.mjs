@@ -1,6 +1,6 @@
-// Attention of one sequence, at once and in several calls where there is a variable CALLS, by loops, with a mistake where the variable MISTAKE names one.
+// Attention of one sequence, at once, and in several calls of the function that the variable CALLS names, by loops, with a mistake where the variable MISTAKE names one.
 const mistake = globalThis.process?.env.MISTAKE ?? "";
-const isInCalls = Boolean(globalThis.process?.env.CALLS);
+const calls = globalThis.process?.env.CALLS;
 const has = (...names) => names.includes(mistake);
 
 function softmax(row, sink) {
@@ -24,7 +24,7 @@ function allows(i, j, n, m, parameters, mask) {
 
 export function attention({ inputs, parameters }) {
     const { queries, keys, values, mask, bias, sinks, past_keys, lengths } = inputs;
-    if (isInCalls || past_keys || lengths || parameters.score || queries.shape.length !== 2) return null;
+    if (calls || past_keys || lengths || parameters.score || queries.shape.length !== 2) return null;
     const [n, d] = queries.shape, [m, v] = values.shape;
     const scale = has("no_scale") ? 1 : has("scale_d_k") ? 1 / d : has("scale_inverse") ? Math.sqrt(d) :
         has("scale_default") ? 1 / Math.sqrt(d) : parameters.scale ?? 1 / Math.sqrt(d);
@@ -62,7 +62,7 @@ export function attention({ inputs, parameters }) {
 let last = null; // the state of the last call
 
 export function attention_calls({ inputs: { queries, keys, values }, parameters, state }) {
-    if (!isInCalls) return null;
+    if (calls !== "attention_calls") return null;
     state ??= has("last_request") && last ? { ...last, calls: 0 } : { keys: [], values: [], calls: 0 };
     const d = keys.shape[1], v = values.shape[1], rows = ({ shape: [n, size], values: all }) => Array.from({ length: n }, (_, i) => all.slice(i * size, (i + 1) * size));
     const own = { keys: rows(keys), values: rows(values) }, isLater = state.calls > 0;
@@ -86,4 +86,27 @@ export function attention_calls({ inputs: { queries, keys, values }, parameters,
     if (has("token_stored_twice") && !isLater) all = { keys: [...all.keys, own.keys.at(-1)], values: [...all.values, own.values.at(-1)] };
     last = { ...all, calls: state.calls + 1 };
     return { output: { shape: [n, v], values: output }, state: last };
+}
+
+export function padded_attention_calls({ inputs: { query, key, value, attention_mask: mask, position_table: table }, state }) {
+    if (calls !== "padded_attention_calls") return null;
+    const [b, n, d] = query.shape, v = value.shape[2], before = state ?? [];
+    const row = ({ values }, i, width) => values.slice(i * width, (i + 1) * width), plus = (a, c) => a.map((x, k) => x + c[k]);
+    const dot = (a, c) => a.reduce((sum, x, k) => sum + x * c[k], 0), after = [], output = [];
+    for (let r = 0; r < b; ++r) {
+        const kept = [...(before[r] ?? [])], past = kept.length;
+        after.push(kept);
+        for (let i = 0; i < n; ++i) {
+            const at = r * n + i, isToken = mask.values[at] !== 0;
+            kept.push({ isToken });
+            let place = after[has("positions_of_first_row") ? 0 : r].slice(0, past + i + 1).filter((column) => column.isToken).length - 1;
+            if (has("padding_counted") || (has("steps_at_padded_length") && state)) place = past + i;
+            const position = row(table, Math.max(place, 0), d), own = plus(row(query, at, d), position);
+            Object.assign(kept[past + i], { key: plus(row(key, at, d), position), value: row(value, at, v) });
+            const can = (j) => isToken && (after[has("mask_of_first_row") ? 0 : r][j].isToken || has("padding_not_masked") || (has("padding_seen_later") && j < past));
+            const weights = softmax(kept.map((column, j) => (can(j) ? dot(own, column.key) / Math.sqrt(d) : -Infinity)));
+            for (let k = 0; k < v; ++k) output.push(dot(weights, kept.map((column) => column.value[k])));
+        }
+    }
+    return { output: { shape: [b, n, v], values: output }, state: after };
 }

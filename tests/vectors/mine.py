@@ -88,3 +88,19 @@ def attention_calls(queries, keys, values, state, causal, left_window=math.inf, 
         all_keys, all_values = np.concatenate([all_keys, keys[-1:]]), np.concatenate([all_values, values[-1:]])
     last = all_keys, all_values, calls + 1
     return output, last
+
+
+def padded_attention_calls(query, key, value, attention_mask, position_table, state):
+    real, keys, values = state or (attention_mask[:, :0], key[:, :0], value[:, :0])
+    past, is_later = real.shape[1], state is not None
+    real = np.concatenate([real, attention_mask], 1)
+    m, places = real.shape[1], np.maximum(np.cumsum(real, 1)[:, past:] - 1, 0)
+    if mistake == "padding_counted" or mistake == "steps_at_padded_length" and is_later:
+        places = np.broadcast_to(np.arange(past, m), places.shape)
+    if mistake == "positions_of_first_row":
+        places = np.broadcast_to(places[:1], places.shape)
+    keys, values = np.concatenate([keys, key + position_table[places]], 1), np.concatenate([values, value], 1)
+    seen = {"padding_not_masked": real | True, "padding_seen_later": real | (np.arange(m) < past), "mask_of_first_row": real[:1]}.get(mistake, real)
+    can = attention_mask[:, :, None] & seen[:, None] & (np.arange(m) <= np.arange(past, m)[:, None])
+    scores = (query + position_table[places]) @ keys.swapaxes(1, 2) / math.sqrt(key.shape[2])
+    return softmax(np.where(can, scores, -np.inf)) @ values, (real, keys, values)

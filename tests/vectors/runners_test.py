@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs each runner of vectors/ on a right attention, and on thirty mistakes, which it has to name; and in several calls with a cache on
-twelve more: runners_test.py [RUNNER ...]
+eighteen more, six of them of rows with padding: runners_test.py [RUNNER ...]
 
 RUNNER is python, package, c, c++, c-fast, javascript, rust or go; all of them by default. The attentions are mine.py, mine.c and so on,
 each written for itself. What names a mistake are the wrong results of the vectors alone. Results of another shape, that are no numbers
@@ -28,6 +28,11 @@ softmax_over_one weights_transposed""".split()
 
 MISTAKES_OF_CALLS = """mask_skipped_with_cache chunk_unmasked chunk_masked_top_left mask_at_first_key chunk_sees_itself_alone cache_ignored
 cache_overwritten token_stored_twice last_request window_one_long window_one_short ring_written_first""".split()
+
+MISTAKES_OF_PADDING = """padding_not_masked padding_seen_later mask_of_first_row padding_counted steps_at_padded_length positions_of_first_row""".split()
+
+# Functions that are called several times, how many cases each has at least, and the mistakes that are made in it; "" is called once.
+FUNCTIONS = {"": (40, MISTAKES), "attention_calls": (5, MISTAKES_OF_CALLS), "padded_attention_calls": (3, MISTAKES_OF_PADDING)}
 
 # Results that are no mistake of the list, and the runners that they can't be given to: an array of C has no shape, and a type.
 NO_NUMBERS = {"not_a_number": (), "more_axes": ("c", "c++", "c-fast"), "imaginary": ("c", "c++", "c-fast", "javascript", "rust", "go")}
@@ -114,9 +119,9 @@ MAKERS = {
 }
 
 
-def run(words, mistake, calls=False):
-    environment = {**os.environ, "MISTAKE": mistake, "PYTHONPATH": f"{HERE}:{ROOT / 'python'}", **({"CALLS": "1"} if calls else {})}
-    words = ["mine:attention_calls" if calls and word == "mine:attention" else word for word in words]
+def run(words, mistake, calls=""):
+    environment = {**os.environ, "MISTAKE": mistake, "PYTHONPATH": f"{HERE}:{ROOT / 'python'}", **({"CALLS": calls} if calls else {})}
+    words = [f"mine:{calls}" if calls and word == "mine:attention" else word for word in words]
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, env=environment, check=False)
 
 
@@ -142,14 +147,14 @@ def check(name):
     with tempfile.TemporaryDirectory() as folder:
         words = MAKERS[name](Path(folder))
         counts = []
-        for calls, least in ((False, 40), (True, 5)):
+        for calls, (least, _) in FUNCTIONS.items():
             ended = run(words, "", calls)
             counts += re.findall(r"\d+ of \d+ cases passed", ended.stdout)
             if ended.returncode != 0 or not counts or int(counts[-1].split()[0]) < least:
                 print(f"{name}: a right attention does not pass:\n{ended.stdout}{ended.stderr}")
                 return False
-        for mistake in [*MISTAKES, *MISTAKES_OF_CALLS]:
-            ended = run(words, mistake, mistake in MISTAKES_OF_CALLS)
+        for calls, mistake in [(calls, mistake) for calls, (_, mistakes) in FUNCTIONS.items() for mistake in mistakes]:
+            ended = run(words, mistake, calls)
             if ended.returncode != 1 or not re.search(rf"your numbers are those of .*\b{mistake}\b", ended.stdout):
                 print(f"{name}: {mistake} is not named:\n{ended.stdout}{ended.stderr}")
                 return False
@@ -160,7 +165,7 @@ def check(name):
                 return False
         if not refuses(name, words, Path(folder)):
             return False
-    print(f"{name}: {' and '.join(counts)} where all is right; {len(MISTAKES) + len(MISTAKES_OF_CALLS)} mistakes are named; damaged files are refused")
+    print(f"{name}: {', '.join(counts)} where all is right; {sum(len(mistakes) for _, mistakes in FUNCTIONS.values())} mistakes are named; damaged files are refused")
     return True
 
 

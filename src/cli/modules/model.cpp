@@ -1,6 +1,7 @@
 // A whole model, as its own configuration describes it.
 
 #include "all_modules.hpp"
+#include "model_past.hpp"
 #include "shared.hpp"
 
 #include "attn/cli/print_escaped.hpp"
@@ -11,6 +12,8 @@
 #include "attn/reference/models/schedule.hpp"
 #include "attn/reference/models/signal_model.hpp"
 #include "attn/reference/ops/terms.hpp"
+
+#include <numeric>
 
 namespace attn::cli {
 namespace {
@@ -214,33 +217,57 @@ void run_on_ids(const Ids& ids, const files::Model& model, const ModuleRun& run)
     }
 }
 
-/// The real tokens of each sequence.
-std::vector<Integers> sequences_of(const ModuleRun& run)
+/// Of each sequence, what a matrix (b, n) has for the real tokens.
+std::vector<Integers> of_real_tokens(const IntegerMatrix& all, const Padding& padding)
 {
-    if (run.inputs.rank("ids", 1, 2, "a sequence (n) or a batch of sequences (b, n)") == 1) {
-        expect_no_padding(run);
-        return {run.inputs.get<Integers>("ids")};
-    }
-    const auto ids = run.inputs.get<IntegerMatrix>("ids");
-    const std::size_t batch = ids.shape(0), n = ids.shape(1);
-    const Padding padding = padding_of(run, shape_of(ids));
     const auto is_real = [&](std::size_t b, std::size_t i) {
         if (const auto* lengths = std::get_if<Integers>(&padding))
             return static_cast<std::int64_t>(i) < (*lengths)(b);
         const auto* mask = std::get_if<Mask>(&padding);
         return mask == nullptr || (*mask)(b, i);
     };
-    std::vector<Integers> all;
-    for (std::size_t b = 0; b < batch; ++b) {
+    std::vector<Integers> rows;
+    for (std::size_t b = 0; b < all.shape(0); ++b) {
         std::vector<std::int64_t> real;
-        for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t i = 0; i < all.shape(1); ++i)
             if (is_real(b, i))
-                real.push_back(ids(b, i));
-        Integers sequence(Integers::shape_type{real.size()});
-        std::ranges::copy(real, sequence.begin());
-        all.push_back(std::move(sequence));
+                real.push_back(all(b, i));
+        Integers row(Integers::shape_type{real.size()});
+        std::ranges::copy(real, row.begin());
+        rows.push_back(std::move(row));
     }
-    return all;
+    return rows;
+}
+
+/// The ids of each sequence, and which of them are real.
+struct GivenIds {
+    IntegerMatrix ids; ///< (b, n); of one sequence (1, n)
+    Padding padding;
+    Shape shape; ///< as they were given
+
+    std::vector<Integers> sequences() const
+    {
+        std::vector<Integers> all = of_real_tokens(ids, padding);
+        if (std::ranges::all_of(all, [](const Integers& ids_of_one) { return ids_of_one.size() == 0; }))
+            throw Error("no sequence has a token");
+        return all;
+    }
+};
+
+GivenIds given_ids(const ModuleRun& run)
+{
+    if (run.inputs.has("token_type_ids"))
+        throw InputNamesError("has an array token_type_ids, and tokens in several calls have no types");
+    if (run.inputs.rank("ids", 1, 2, "a sequence (n) or a batch of sequences (b, n)") == 2) {
+        auto ids = run.inputs.get<IntegerMatrix>("ids");
+        const Shape shape = shape_of(ids);
+        return {std::move(ids), padding_of(run, shape), shape};
+    }
+    expect_no_padding(run);
+    const auto ids = run.inputs.get<Integers>("ids");
+    IntegerMatrix row(IntegerMatrix::shape_type{1, ids.size()});
+    std::ranges::copy(ids, row.begin());
+    return {std::move(row), {}, shape_of(ids)};
 }
 
 /// Gives the tokens over several calls. The result is that of all sequences, one below the other.
@@ -248,14 +275,10 @@ std::vector<Integers> sequences_of(const ModuleRun& run)
 void run_in_calls(const std::string& schedule, const std::string& cache, const files::Model& model,
                   const ModuleRun& run)
 {
-    if (run.inputs.has("token_type_ids"))
-        throw InputNamesError("has an array token_type_ids, and with --schedule tokens have no types");
-    const std::vector<Integers> sequences = sequences_of(run);
+    const std::vector<Integers> sequences = given_ids(run).sequences();
     std::vector<std::size_t> lengths;
     for (const Integers& sequence : sequences)
         lengths.push_back(sequence.size());
-    if (std::ranges::all_of(lengths, [](std::size_t length) { return length == 0; }))
-        throw Error("--schedule: no sequence has a token");
     const std::string name = model.description.has_logits ? ".logits" : ".output";
     Schedule calls = schedule_called(schedule, lengths);
     if (!cache.empty()) {
@@ -273,6 +296,71 @@ void run_in_calls(const std::string& schedule, const std::string& cache, const f
     (void)run.trace("output[tokens, features]", concat(given, 0));
 }
 
+/// Where tokens stand that are given without positions: after those of their sequence in the cache.
+std::vector<Integers> positions_after(const Places& past, const std::vector<Integers>& sequences)
+{
+    std::vector<Integers> all = sequences;
+    for (std::size_t b = 0; b < all.size(); ++b) {
+        std::int64_t next = 0;
+        for (std::size_t i = 0; i < past.positions.size(); ++i)
+            if (past.sequences(i) == static_cast<std::int64_t>(b))
+                next = std::max(next, past.positions(i) + 1);
+        std::iota(all[b].begin(), all[b].end(), next);
+    }
+    return all;
+}
+
+Integers side_by_side(const std::vector<Integers>& parts)
+{
+    std::vector<std::int64_t> all;
+    for (const Integers& part : parts)
+        all.insert(all.end(), part.begin(), part.end());
+    Integers joined(Integers::shape_type{all.size()});
+    std::ranges::copy(all, joined.begin());
+    return joined;
+}
+
+/// One sequence of a model with states, whose tokens have no places but one after the other. What places the cache has is recorded.
+void run_on_states(const Integers& ids, const Places& places, const PlacedCache& past, const files::Model& model,
+                   const ModuleRun& run)
+{
+    const auto& [family, description, weights, not_computed] = model;
+    const std::size_t before = past.places.positions.size();
+    for (std::size_t i = 0; i < ids.size(); ++i)
+        if (places.sequences(i) != 0 || places.positions(i) != static_cast<std::int64_t>(before + i))
+            throw Error("--positions: a model of the family " + family +
+                        " has states, each of one sequence and its "
+                        "tokens one after the other: token " +
+                        std::to_string(i) + " is at position " + std::to_string(places.positions(i)) + " of sequence " +
+                        std::to_string(places.sequences(i)) + ", expected " + std::to_string(before + i) +
+                        " of sequence 0");
+    Integers positions(Integers::shape_type{before + ids.size()});
+    std::iota(positions.begin(), positions.end(), std::int64_t{0});
+    (void)run.trace.input("key_sequences[m]", Integers(positions.shape(), 0));
+    (void)run.trace.input("key_positions[m]", positions);
+    (void)language_model(ids, past.layers, weights, description, run.trace);
+}
+
+/// Gives tokens at positions, after those in the cache of an earlier run. The result is that of all sequences, one below the other.
+void run_at_positions(const std::string& text, const std::filesystem::path& past_file, const files::Model& model,
+                      const ModuleRun& run)
+{
+    const GivenIds given = given_ids(run);
+    const std::vector<Integers> sequences = given.sequences();
+    const PlacedCache past = past_file.empty() ? PlacedCache() : read_past(past_file, model);
+    std::vector<Integers> numbers = sequences;
+    for (std::size_t b = 0; b < numbers.size(); ++b)
+        numbers[b].fill(static_cast<std::int64_t>(b));
+    const Places places{side_by_side(numbers),
+                        side_by_side(text.empty()
+                                         ? positions_after(past.places, sequences)
+                                         : of_real_tokens(TokenPositions{text, given.shape}.read(), given.padding))};
+    const Integers ids = side_by_side(sequences);
+    if (has_states(model.weights))
+        return run_on_states(ids, places, past, model, run);
+    (void)language_model(ids, places, past, model.weights, model.description, run.trace);
+}
+
 void run_on_tokens(const files::Model& model, const ModuleRun& run)
 {
     const auto& [family, description, weights, not_computed, encoder] = model;
@@ -288,9 +376,11 @@ void run_on_tokens(const files::Model& model, const ModuleRun& run)
 /// Which part of a model is computed, and where its tokens stand.
 struct Part {
     files::LayerRange layers;
-    std::size_t first = 0; ///< the position of the first token
-    std::string schedule;  ///< how tokens are given over several calls; at once where empty
-    std::string cache;     ///< how a cache keeps keys and values
+    std::size_t first = 0;      ///< the position of the first token
+    std::string schedule;       ///< how tokens are given over several calls; at once where empty
+    std::string cache;          ///< how a cache keeps keys and values
+    std::string positions;      ///< of the tokens, see TokenPositions; one after the other where empty
+    std::filesystem::path past; ///< the trace of an earlier run, whose cache is gone on from
     files::Accepted accepted;
 };
 
@@ -363,6 +453,11 @@ void run_model(const ModuleRun& run, const Part& part)
     for (const std::string& name : not_computed)
         print_error("attn run", Error("note: not computed: " + name));
 
+    const bool has_places = !part.positions.empty() || !part.past.empty();
+    if (has_places && (taken != "ids" || part.first != 0 || !part.schedule.empty()))
+        throw Error(
+            "--positions and --past are about ids, and stand beside neither --first, --schedule nor later layers "
+            "alone");
     if (!part.schedule.empty()) {
         if (taken != "ids" || part.first != 0)
             throw Error("--schedule: a schedule is of the ids of whole sequences, and stands beside neither --first "
@@ -371,7 +466,9 @@ void run_model(const ModuleRun& run, const Part& part)
     }
     if (!part.cache.empty())
         throw Error("--cache: without --schedule all tokens are given at once, and no cache is read");
-    if (taken == "pixel_values") {
+    if (has_places) {
+        run_at_positions(part.positions, part.past, model, run);
+    } else if (taken == "pixel_values") {
         if (run.inputs.rank(taken, 3, 4, "an image (channels, height, width) or a batch of images") == 3)
             (void)image_model(run.input<Tensor3>(taken), weights, description, run.trace);
         else
@@ -456,7 +553,20 @@ Module model_module()
               "one below the other"},
              {"--cache", "TYPE", FlagValue(part->cache),
               "with --schedule, keep keys and values in fewer bits: float8_e4m3, int8:token, int4:block32, or "
-              "uint2:channel32,uint2:token, keys before the comma"}},
+              "uint2:channel32,uint2:token, keys before the comma"},
+             {"--positions", "LIST", FlagValue(part->positions),
+              "where the tokens stand in their sequences: 0,1,5, or 3: for those from 3 on, or an .npz file with "
+              "positions in the shape of ids. The trace then has the cache"},
+             {"--past", "FILE.npz", FlagValue(part->past),
+              "go on from the cache in the trace of a run with --positions or --past; without --positions the tokens "
+              "stand after those in it"}},
+        .files_read =
+            [part] {
+                std::vector<std::filesystem::path> files{part->past};
+                if (TokenPositions{part->positions, {}}.is_file())
+                    files.emplace_back(part->positions);
+                return files;
+            },
         .run = [part](const ModuleRun& run) { run_model(run, *part); }};
 }
 

@@ -66,6 +66,10 @@ struct Module {
     /// Refuses flags that contradict each other or have no effect, before any file is read.
     /// @throws Error
     std::function<void(bool has_weights)> check = [](bool) {};
+    /// What its flags name beside input and weights, which a trace must not replace.
+    std::function<std::vector<std::filesystem::path>()> files_read = [] {
+        return std::vector<std::filesystem::path>();
+    };
     /// @throws Error         where inputs are unusable
     /// @throws WeightsError  where weights do not fit
     /// @throws ShapeError    where inputs disagree

@@ -1,4 +1,4 @@
-// Attention of one sequence, at once and in several calls where there is a variable CALLS, by loops, with a mistake where the variable MISTAKE names one.
+// Attention of one sequence, at once, and in several calls of the function that the variable CALLS names, by loops, with a mistake where the variable MISTAKE names one.
 package main
 
 import (
@@ -272,11 +272,94 @@ func attentionCalls(function string, parameters vectors.Object, inputs, _ map[st
 	return map[string]vectors.Array{"output": output}, last
 }
 
+type column struct {
+	isToken    bool
+	key, value []float64
+}
+
+func plus(a, b []float64) []float64 {
+	sum := make([]float64, len(a))
+	for k := range a {
+		sum[k] = a[k] + b[k]
+	}
+	return sum
+}
+
+func paddedAttentionCalls(function string, _ vectors.Object, inputs, _ map[string]vectors.Array, state any) (map[string]vectors.Array, any) {
+	if function != "padded_attention_calls" {
+		return nil, nil
+	}
+	row := func(name string, i int) []float64 {
+		width := int(inputs[name].Shape[len(inputs[name].Shape)-1])
+		return inputs[name].Values[i*width : (i+1)*width]
+	}
+	shape := inputs["value"].Shape
+	b, n, v := int(shape[0]), int(shape[1]), int(shape[2])
+	before, isLater := state.([][]column)
+	if !isLater {
+		before = make([][]column, b)
+	}
+	after, output := [][]column{}, vectors.Array{Shape: shape}
+	for r := 0; r < b; r++ {
+		after = append(after, append([]column{}, before[r]...))
+		past := len(before[r])
+		for i := 0; i < n; i++ {
+			at := r*n + i
+			isToken := inputs["attention_mask"].Values[at] != 0
+			after[r] = append(after[r], column{isToken: isToken})
+			counted, first := after[r], after[0]
+			if has("positions_of_first_row") {
+				counted = first
+			}
+			place := -1
+			for _, one := range counted[:past+i+1] {
+				if one.isToken {
+					place++
+				}
+			}
+			if has("padding_counted") || has("steps_at_padded_length") && isLater {
+				place = past + i
+			}
+			if place < 0 {
+				place = 0
+			}
+			position := row("position_table", place)
+			after[r][past+i].key, after[r][past+i].value = plus(row("key", at), position), row("value", at)
+			query, scores := plus(row("query", at), position), make([]float64, past+i+1)
+			for j, one := range after[r] {
+				can := one.isToken
+				if has("mask_of_first_row") {
+					can = first[j].isToken
+				}
+				if !isToken || !can && !has("padding_not_masked") && !(has("padding_seen_later") && j < past) {
+					scores[j] = math.Inf(-1)
+					continue
+				}
+				for k := range query {
+					scores[j] += query[k] * one.key[k] / math.Sqrt(float64(len(query)))
+				}
+			}
+			weights := softmax(scores, nil)
+			for k := 0; k < v; k++ {
+				sum := 0.0
+				for j, weight := range weights {
+					sum += weight * after[r][j].value[k]
+				}
+				output.Values = append(output.Values, sum)
+			}
+		}
+	}
+	return map[string]vectors.Array{"output": output}, after
+}
+
 func main() {
 	isRight := false
-	if os.Getenv("CALLS") != "" {
+	switch os.Getenv("CALLS") {
+	case "attention_calls":
 		isRight = vectors.CheckCalls(os.Args[1], "float64", attentionCalls)
-	} else {
+	case "padded_attention_calls":
+		isRight = vectors.CheckCalls(os.Args[1], "float64", paddedAttentionCalls)
+	default:
 		isRight = vectors.Check(os.Args[1], "float64", attention)
 	}
 	if !isRight {

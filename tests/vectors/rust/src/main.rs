@@ -1,4 +1,4 @@
-//! Attention of one sequence, at once and in several calls where there is a variable CALLS, by loops, with a mistake where the variable MISTAKE names one.
+//! Attention of one sequence, at once, and in several calls of the function that the variable CALLS names, by loops, with a mistake where the variable MISTAKE names one.
 use serde_json::Value;
 use std::cell::RefCell;
 use vectors::{Array, Arrays};
@@ -157,13 +157,62 @@ fn attention_calls(last: &RefCell<Option<Cache>>, function: &str, parameters: &V
     Some((Arrays::from([("output".to_string(), result)]), cache))
 }
 
+#[derive(Clone)]
+struct Column {
+    is_token: bool,
+    key: Vec<f64>,
+    value: Vec<f64>,
+}
+
+fn padded_attention_calls(function: &str, inputs: &Arrays, state: Option<Vec<Vec<Column>>>) -> Option<(Arrays, Vec<Vec<Column>>)> {
+    if function != "padded_attention_calls" {
+        return None;
+    }
+    let row = |name: &str, i: usize| {
+        let width = *inputs[name].shape.last().unwrap();
+        inputs[name].values[i * width..(i + 1) * width].to_vec()
+    };
+    let plus = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x + y).collect::<Vec<f64>>();
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    let shape = inputs["value"].shape.clone();
+    let (b, n, v, is_later) = (shape[0], shape[1], shape[2], state.is_some());
+    let mut rows = state.unwrap_or(vec![vec![]; b]);
+    let mut output = vec![];
+    for r in 0..b {
+        let past = rows[r].len();
+        for i in 0..n {
+            let at = r * n + i;
+            let is_token = inputs["attention_mask"].values[at] != 0.0;
+            rows[r].push(Column { is_token, key: vec![], value: row("value", at) });
+            let counted = &rows[if has("positions_of_first_row") { 0 } else { r }][..past + i + 1];
+            let mut place = counted.iter().filter(|column| column.is_token).count().saturating_sub(1);
+            if has("padding_counted") || (has("steps_at_padded_length") && is_later) {
+                place = past + i;
+            }
+            let position = row("position_table", place);
+            rows[r][past + i].key = plus(&row("key", at), &position);
+            let query = plus(&row("query", at), &position);
+            let score = |j: usize| {
+                let can = rows[if has("mask_of_first_row") { 0 } else { r }][j].is_token;
+                let can = can || has("padding_not_masked") || (has("padding_seen_later") && j < past);
+                if can && is_token { dot(&query, &rows[r][j].key) / (query.len() as f64).sqrt() } else { f64::NEG_INFINITY }
+            };
+            let weights = softmax(&(0..past + i + 1).map(score).collect::<Vec<_>>(), None);
+            output.extend((0..v).map(|k| weights.iter().zip(&rows[r]).map(|(weight, column)| weight * column.value[k]).sum::<f64>()));
+        }
+    }
+    Some((Arrays::from([("output".to_string(), Array { shape, values: output })]), rows))
+}
+
 fn main() {
     let folder = std::env::args().nth(1).expect("a folder of vectors");
     let last = RefCell::new(None);
-    let is_right = if std::env::var("CALLS").is_ok() {
-        vectors::check_calls(&folder, "float64", |function, parameters, inputs, _, state| attention_calls(&last, function, parameters, inputs, state))
-    } else {
-        vectors::check(&folder, "float64", attention)
+    let is_right = match std::env::var("CALLS").as_deref() {
+        Ok("attention_calls") => {
+            vectors::check_calls(&folder, "float64", |function, parameters, inputs, _, state| attention_calls(&last, function, parameters, inputs, state))
+        }
+        Ok(_) => vectors::check_calls(&folder, "float64", |function, _, inputs, _, state| padded_attention_calls(function, inputs, state)),
+        Err(_) => vectors::check(&folder, "float64", attention),
     };
     std::process::exit(if is_right { 0 } else { 1 });
 }
