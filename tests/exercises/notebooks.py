@@ -152,7 +152,8 @@ class Notebooks(unittest.TestCase):
                                           ("06_multi_head", my_merged_heads, "heads_unpermuted_merge")):  # fmt: skip
             self.assertIn(mistake, str(attn.exercise(lesson, function)))
         said = attn.exercise("01_single_query", my_weights, hint="line")
-        self.assertIn("weights = softmax(scores)", str(said))
+        self.assertIn("  return exponentials / exponentials.sum()", str(said))
+        self.assertNotIn("With hint", str(said))
         self.assertIn("The arithmetic", str(attn.exercise("01_single_query", my_weights, hint="step")))
         self.assertIn('hint="step"', str(attn.exercise("01_single_query", my_weights)))
         self.assertIn("#d1343f", said._repr_html_())
