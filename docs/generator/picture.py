@@ -218,7 +218,7 @@ def page_svg(text, name, run=None):
     svg = re.sub(r' id="([\w.-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
     svg = re.sub(r'(url\(#|href="#)(?=[\w-])', rf"\g<1>{name}-", svg)
     svg = re.sub(r' (?:x|y)="[^"]*"', lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), svg)  # a hundredth of a point is enough
-    svg = re.sub(r"font: (\d[\d.]*)px 'sans-serif'", r"font: max(\1px, var(--least, 0px)) var(--font-family, sans-serif)", svg)
+    svg = re.sub(r"(font: (?:[a-z]+ )*)(\d[\d.]*px) ", r"\1max(\2, var(--least, 0px)) ", svg)
     width = float(re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+)', svg)[1])
     letters = LEAST_LETTERS / min(1.25, PHONE / width)  # on a phone, in points of the picture
     svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)

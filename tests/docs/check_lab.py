@@ -167,7 +167,7 @@ def check_bar(reader):
     reader.timed(lambda: reader.run("[...document.querySelectorAll('.explained button')].find(b => b.textContent.startsWith('what if')).click()"), "what if a step were zero changes nothing")
     reader.expect(reader.run("const b = document.querySelector('.lab-reset').getBoundingClientRect(); return b.height > 0 && b.top >= 0 && b.bottom <= innerHeight"), "no way back is in sight")
     marked = reader.run("return [...document.querySelectorAll('.contents .of-page')].map(e => e.textContent)")
-    reader.expect(any("They sum to 10 instead of 1" in text for text in marked) and not any("About 20 minutes" in text for text in marked), f"sentences of the page's numbers are {marked}")
+    reader.expect(any("exceed that of token 0 by" in text for text in marked) and not any("About 20 minutes" in text for text in marked), f"sentences of the page's numbers are {marked}")
     reader.timed(lambda: reader.run("document.querySelector('.lab-reset').click()"), "nothing leads back to the page's numbers")
     reader.run("document.querySelector('.lab-open').click()")
     choose = "const s = [...document.querySelectorAll('.lab select')].find(s => [...s.options].some(o => o.value === arguments[0])); s.value = arguments[0]; s.dispatchEvent(new Event('change'))"

@@ -150,7 +150,7 @@ const live = (() => {
     // ------------------------------------------------------------------------------------------ sentences
 
     const APART = ".moving, .lab, .lab-exercise, .pager, .contents-of-page, .tensor, table";
-    // A number after one of these words counts something off, and is no result.
+    // A number after one of these words counts something off, and is no result; nor is a shape, (3, 1).
     const INDEX = /\b(lesson|layer|head|token|row|column|key|query|queries|value|step|position|rank|part|section|exercise|block|expert|axis|axes|pair|hop|channel)s?\s+\d+((,| and| to| or)\s+\d+)*|\b(19|20)\d\d\b/gi;
 
     // Whether words have a number of their own, which does not follow: in the text, in a formula after an equals sign, or as code.
@@ -160,7 +160,7 @@ const live = (() => {
         const formulas = [...copy.querySelectorAll("script")].map(script => script.textContent);
         const codes = [...copy.querySelectorAll("code, .tt")].map(code => code.textContent);
         copy.querySelectorAll("[data-live], .from-run, a, code, .tt, script, .MathJax_SVG, .MathJax_Preview, details, ul, ol").forEach(element => element.remove());
-        return /\d/.test(copy.textContent.replace(INDEX, "")) || formulas.some(text => /(=|\\approx)\s*-?\d/.test(text)) || codes.some(text => /^[[(]?-?\d/.test(text));
+        return /\d/.test(copy.textContent.replace(INDEX, "").replace(/\(\d+(, ?\d*)*\)/g, "")) || formulas.some(text => /(=|\\approx)\s*-?\d/.test(text)) || codes.some(text => /^[[(]?-?\d/.test(text));
     }
 
     // While the reader's own numbers are shown: a sentence with a number that follows, or with one of its own where something around it
