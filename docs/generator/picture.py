@@ -36,7 +36,7 @@ VARIABLES = {
     STRONG_INK: "--attn-strong-ink",
 }  # fmt: skip
 LEAST = 1.25 * 0.64  # on a phone a picture shrinks so far, in pixels per point; then it scrolls, since its words can't be read
-PHONE, LEAST_LETTERS = 330, 9  # the room on a phone, where a picture is folded in, and how large letters are there at least, in pixels
+PHONE, LEAST_LETTERS = 358, 9.1  # the room on a phone, and how large letters are there at least, in pixels
 CYCLE = [BLUE, ORANGE, GREEN, PURPLE, RED]
 
 plt.rcParams.update({

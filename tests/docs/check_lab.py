@@ -466,7 +466,7 @@ def check_any_stage(reader, page, number):
     reader.expect(stage.run(BEYOND) == [], f"{stage.name} is wider than a phone: {stage.run(BEYOND)[:5]}")
     above = stage.run(TODO)
     reader.expect(above["todo"] < above["control"] <= above["room"], f"{stage.name}: what is to be done and what is moved are not seen together: {above}")
-    small = stage.run(f"return (function (...arguments) {{ return {TOO_SMALL}; }})(box)") + stage.run(f"return (function (...arguments) {{ return {ILLEGIBLE}; }})(box)")
+    small = stage.run(f"return ({TOO_SMALL})(box)") + stage.run(f"return ({ILLEGIBLE})(box)")
     reader.expect(small == [], f"{stage.name}, on a phone: {small[:4]}")
     before = stage.run(SEEN)
     stage.move(MOVE)

@@ -166,7 +166,7 @@ for (const picture of document.querySelectorAll('figure.picture')) { // a graph 
     if (graph ? graph > 780 : cut) problems.push(`a picture is ${graph ?? cut.scrollWidth} wide, its room ${graph ? 780 : cut.clientWidth}: ${picture.textContent.slice(-80)}`);
 }
 for (const box of document.querySelectorAll('.contents .scroll')) { // what goes on to the side says so
-    if (box.scrollWidth > box.clientWidth + 1 && !/more to/.test(getComputedStyle(box, '::after').content)) problems.push('scrolls, and does not say so: ' + box.textContent.slice(0, 80));
+    if (box.checkVisibility() && box.scrollWidth > box.clientWidth + 1 && !/more to/.test(getComputedStyle(box, '::after').content)) problems.push('scrolls, and does not say so: ' + box.textContent.slice(0, 80));
 }
 const formulas = document.querySelectorAll('script[type^="math/tex"]').length;
 const drawn = [...document.querySelectorAll('.MathJax_SVG svg')].filter(svg => svg.getBoundingClientRect().width > 1).length;
@@ -216,7 +216,7 @@ def check_pages(browser, site, screenshots):
                 opened += 1
                 found += seen["problems"]
                 if width == min(SIZES) and scheme == SCHEMES[0] and name in prose:
-                    found += browser.run(f"return (function (...arguments) {{ return {TOO_SMALL}; }})(document)") + browser.run(f"return (function (...arguments) {{ return {ILLEGIBLE}; }})(document.querySelector('.contents') ?? document)")[:3]
+                    found += browser.run(f"return ({TOO_SMALL})(document)") + browser.run(f"return ({ILLEGIBLE})(document)")[:3]
                 if seen["dark"] != (scheme == "dark"):
                     found.append(f"does not follow the system's {scheme} scheme")
                 problems += [f"{where}: {problem}" for problem in found]
