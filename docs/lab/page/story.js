@@ -8,7 +8,7 @@
 
 moving.stages("story", stage => {
     const { sentence: given = "Lily_had_a_red_ball_.", head, row, other, instead } = stage.parentElement.dataset;
-    const example = given.split("_"), most = 24, count = head || other ? 4 : 8;
+    const example = given.split("_"), most = 24, count = head || other ? 4 : 5;
     const still = document.getElementById(instead)?.closest("figure"); // what stands there where nothing computes
     const contextOf = name => `layers.${name.replace(".", ".self_attn.head.")}.context`;
     const state = moving.state(stage, { words: example.join(" "), off: "", temperature: 0, told: Number(row ?? 0) }); // off: heads, as 0.3 for layer 0, head 3
@@ -147,7 +147,7 @@ moving.stages("story", stage => {
         stage.append(line, exchange, verdict, next);
     } else {
         const slider = moving.knob(state, "temperature", "temperature", { min: -1, max: 1, step: 0.05 }, () => compute(), value => (4 ** value).toFixed(2));
-        stage.append(line, html("p", { class: "controls" }, slider), html("div", { class: "story" }, maps, html("div", {}, verdict, next)));
+        stage.append(line, html("p", { class: "controls" }, slider), html("div", { class: "story of-heads" }, maps, html("div", {}, verdict, next)));
     }
     compute();
 });
