@@ -314,7 +314,7 @@ def check_landing(reader):
         reader.expect(before_that == "none", f"the button of experiment {stage} takes a tap before anything can answer")
         reader.run(f"{button}.scrollIntoView()")
         reader.wait(f"{first} === {json.dumps(before)}", f"experiment {stage} does not begin with {before}")
-        said = f"const s = document.querySelectorAll('[data-moving=story] .stage')[{stage}], said = () => getComputedStyle(s, '::after').content;"
+        said = f"const s = document.querySelectorAll('[data-moving=story] .stage')[{stage}], said = () => getComputedStyle(s, '::before').content;"
         reader.wait(f"{said} return said() === 'none'", f"experiment {stage} is shown, and says that it is loading")
         loading = reader.run(f"{said} s.removeAttribute('data-shown'); return said()")
         reader.expect("loading" in loading, f"experiment {stage} says {loading} before it is shown")
