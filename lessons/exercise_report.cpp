@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -434,6 +435,16 @@ void name_mistake(const WrongResult& wrong, Hints& hints)
         hints.what += fmt::format("Your result {}.\n", first->layout);
 }
 
+/// Where lines that are right stand, of an exercise in the repository.
+std::string solved_in(const std::string& file)
+{
+    const std::filesystem::path path(file);
+    if (!file.starts_with("lessons/"))
+        return "";
+    return fmt::format("Lines that are right: tests/exercises/{}{}\n",
+                       path.parent_path().filename().string(), path.extension().string());
+}
+
 } // namespace
 
 bool is_same(const Array& found, const Array& expected, const Recording& reference)
@@ -463,6 +474,7 @@ Hints hints_on(const WrongResult& wrong)
     if (!wrong.expected.formula.empty() && wrong.call.task.empty())
         hints.line += "The formulas:\n" + formulas_of(wrong) +
                       (cell.names.empty() ? "" : "so that\n" + cell.names);
+    hints.line += solved_in(wrong.file);
     return hints;
 }
 
@@ -478,7 +490,7 @@ std::string to_text(const Hints& hints, Stage stage)
         return text + hints.line;
     if (stage == Stage::what && !hints.step.empty())
         return text + "With --hint you see which numbers it is made of.\n";
-    return text + (hints.line.empty() ? "" : "With --answer you see the formula.\n");
+    return text + (hints.line.empty() ? "" : "With --answer you see the line.\n");
 }
 
 } // namespace attn

@@ -27,7 +27,7 @@ struct Hints {
     std::string what; ///< expected and found, the arguments, the first number that
                       ///< differs, the well-known mistake that gives the same numbers
     std::string step; ///< the step to look at, and the arithmetic of that number
-    std::string line; ///< the formulas
+    std::string line; ///< the formulas, and where it is solved
     const mistakes::Pitfall* mistake = nullptr; ///< that one, if there is one
 };
 Hints hints_on(const WrongResult& wrong);

@@ -4,10 +4,12 @@
     lessons/make_notebooks.py BUILD/bin [--check]
 
 lessons/NN_topic/exercise.ipynb is made of the lesson's page and of exercise.py. python/attn/exercises/NN_topic.npz has the calls of
-the exercise's check, BUILD/bin/exercise_NN_topic, with what is right and why: attn.exercise() asks it. With --check nothing is written; the exit
+the exercise's check, BUILD/bin/exercise_NN_topic, with what is right and why: attn.exercise() asks it. solved.json beside it has the lines of
+tests/exercises/NN_topic.py, which its last hint shows. With --check nothing is written; the exit
 code is 1 where a file is not what would be written. Numbers can differ in their last digits, since libraries round otherwise.
 """
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -31,10 +33,11 @@ def same_calls(ours, theirs):
 
 def main():
     programs, is_check = Path(sys.argv[1]).resolve(), "--check" in sys.argv[2:]
-    parts, stale = (ROOT / "lessons" / "numpy_parts.py").read_text(encoding="utf-8"), []
+    parts, stale, solved = (ROOT / "lessons" / "numpy_parts.py").read_text(encoding="utf-8"), [], {}
     for folder in sorted((ROOT / "lessons").glob("[0-9][0-9]_*")):
         lesson, program = folder.name, programs / f"exercise_{folder.name}"
         page, functions = (path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "pages" / f"{lesson}.md", folder / "exercise.py"))
+        solved[lesson] = exercise.solutions((ROOT / "tests" / "exercises" / f"{lesson}.py").read_text(encoding="utf-8"))
         text = exercise.notebook(lesson, page, functions, parts)
         path = folder / "exercise.ipynb"
         if is_check and not (path.is_file() and path.read_text(encoding="utf-8") == text):
@@ -53,6 +56,11 @@ def main():
                 stale.append(path)
             elif not is_check:
                 path.write_bytes(made.read_bytes())
+    path, text = ROOT / "python" / "attn" / "exercises" / "solved.json", json.dumps(solved, indent=1, ensure_ascii=False) + "\n"
+    if is_check and not (path.is_file() and path.read_text(encoding="utf-8") == text):
+        stale.append(path)
+    elif not is_check:
+        path.write_text(text, encoding="utf-8")
     for path in stale:
         print(f"{path.relative_to(ROOT)} is not what lessons/make_notebooks.py BUILD/bin makes", file=sys.stderr)
     return 1 if stale else 0

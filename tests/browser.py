@@ -16,6 +16,19 @@ KEYS = {
     "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Tab": "\ue004",
 }  # fmt: skip
 
+# Controls that are smaller than a finger needs, where something is shown at all; those in a sentence are as large as its letters.
+TOO_SMALL = """
+    root => [...root.querySelectorAll('button, select, textarea, summary, input:not([type=checkbox])')].filter(e => {
+        const {width, height} = e.getBoundingClientRect();
+        return width > 0 && height < 40 && !e.closest('pre, .MathJax_SVG, svg');
+    }).map(e => `${e.tagName.toLowerCase()} “${e.textContent.trim().slice(0, 30)}” is ${Math.round(e.getBoundingClientRect().height)} high`)"""
+# Letters of pictures that can't be read on a phone.
+ILLEGIBLE = """
+    root => [...root.querySelectorAll('svg text')].filter(e => e.textContent.trim() !== '' && e.getBoundingClientRect().width > 0).map(e => {
+        const {a, b} = e.getScreenCTM();
+        return [parseFloat(getComputedStyle(e).fontSize) * Math.hypot(a, b), e.textContent.trim()];
+    }).filter(([size]) => size < 8.9).map(([size, text]) => `“${text.slice(0, 30)}” has letters of ${size.toFixed(1)} px`)"""
+
 
 class Browser:
     """The system's Chromium, which reaches no network."""

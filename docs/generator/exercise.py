@@ -4,6 +4,7 @@ import ast
 import inspect
 import json
 import re
+import textwrap
 
 LANGUAGE = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
@@ -11,6 +12,20 @@ LANGUAGE = {"display_name": "Python 3", "language": "python", "name": "python3"}
 def functions(text):
     """By name, what each is to do: its docstring."""
     return {node.name: inspect.cleandoc(ast.get_docstring(node) or "") for node in definitions(text)}
+
+
+def solutions(text):
+    """By name, the lines of each function, as a reader writes them into the page's box."""
+    lines = text.splitlines()
+    return {node.name: textwrap.dedent("\n".join(lines[node.body[0].lineno - 1 - comments_before(lines, node.body[0]) : node.end_lineno])) for node in definitions(text)}
+
+
+def comments_before(lines, node):
+    """How many lines of comments stand directly before a statement."""
+    count = 0
+    while lines[node.lineno - 2 - count].lstrip().startswith("#"):
+        count += 1
+    return count
 
 
 def unwrapped(text):
@@ -41,7 +56,7 @@ def notebook(lesson, page, exercise, parts):
         code("import attn\nimport numpy as np"),
         *(code("\n".join(exercise.splitlines()[node.lineno - 1 : node.end_lineno])) for node in definitions(exercise)),
         code(f'attn.exercise("{lesson}", {names})'),
-        markdown('`hint="step"` says which step of a wrong function to look at, and `hint="line"` shows the formula:'),
+        markdown('`hint="step"` says which step of a wrong function to look at, and `hint="line"` shows lines that are right:'),
         code(f'attn.exercise("{lesson}", {names}, hint="step")'),
     ]  # fmt: skip
     for number, cell in enumerate(cells):

@@ -21,7 +21,7 @@ NOT_IN_PAGE = {
 def live_reference(site, page, reference):
     """What follows the reader's own numbers, as the page's script reads it; nothing where it's another run's, or no page computes."""
     lesson = re.match(rf"({LESSON_NAME}):", reference)
-    if not site.has_lab or page.lesson is None or (lesson and lesson[1] != page.lesson) or not REFERENCE.fullmatch(reference):
+    if not site.has_lab or page.lesson is None or page.lesson in NOT_IN_PAGE or (lesson and lesson[1] != page.lesson) or not REFERENCE.fullmatch(reference):
         return ""
     return reference[lesson.end() :] if lesson else reference
 
@@ -46,22 +46,25 @@ def recorded(site, asked):
 
 
 def moving(site, page, text):
-    """A picture that the reader moves, by a script of docs/lab/page: {{moving plane | What is to be done.}}; else nothing.
+    """A picture that the reader moves, by a script of docs/lab/page: {{moving plane | What is to be done. | What is to be seen then.}}; else nothing.
 
-    Options are for the script, but for two: words=MODEL gives it the words of a model, recorded=RUN:STEPS steps of a run."""
-    call, _, caption = (part.strip() for part in text.partition("|"))
+    What is to be done stands above it, so that a phone shows both. Options are for the script, but for two: words=MODEL gives it the words of a
+    model, recorded=RUN:STEPS steps of a run."""
+    call, *said = (part.strip() for part in text.split("|"))
     name, *given = call.split()
     options = dict(option.split("=", 1) for option in given)
     if "words" in options:
         site.spoken.setdefault(page.source, set()).add(options.pop("words"))
     numbers = recorded(site, options.pop("recorded")) if "recorded" in options else ""
     data = "".join(f' data-{key}="{value}"' for key, value in options.items())
-    if not (site.root / "docs" / "lab" / "page" / f"{name}.js").is_file() or not caption:
-        raise PageError("write {{moving NAME [KEY=VALUE] | What is to be done.}}, with a script docs/lab/page/NAME.js")
+    if not (site.root / "docs" / "lab" / "page" / f"{name}.js").is_file() or len(said) not in (1, 2) or not all(said):
+        raise PageError("write {{moving NAME [KEY=VALUE] | What is to be done. | What is to be seen then.}}, with a script docs/lab/page/NAME.js")
     if not site.has_lab:
         return ""
     site.movers.setdefault(page.source, []).append(name)
-    return site.html(f'<div class="moving" data-moving="{name}"{data} hidden><div class="stage"></div>{numbers}<p>{picture.html.escape(caption)}</p></div>')
+    todo, *seen = (re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", picture.html.escape(part)) for part in said)
+    after = "".join(f"<p>{part}</p>" for part in seen)
+    return site.html(f'<div class="moving" data-moving="{name}"{data} hidden><p class="todo">{todo}</p><div class="stage"></div>{numbers}{after}</div>')
 
 
 def bar(site, page):

@@ -36,6 +36,7 @@ VARIABLES = {
     STRONG_INK: "--attn-strong-ink",
 }  # fmt: skip
 LEAST = 1.25 * 0.64  # on a phone a picture shrinks so far, in pixels per point; then it scrolls, since its words can't be read
+PHONE, LEAST_LETTERS = 358, 9.1  # the room on a phone, and how large letters are there at least, in pixels
 CYCLE = [BLUE, ORANGE, GREEN, PURPLE, RED]
 
 plt.rcParams.update({
@@ -217,10 +218,11 @@ def page_svg(text, name, run=None):
     svg = re.sub(r' id="([\w.-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
     svg = re.sub(r'(url\(#|href="#)(?=[\w-])', rf"\g<1>{name}-", svg)
     svg = re.sub(r' (?:x|y)="[^"]*"', lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), svg)  # a hundredth of a point is enough
-    svg = re.sub(r"font: (\d[\d.]*)px 'sans-serif'", r"font: \1px var(--font-family, sans-serif)", svg)
+    svg = re.sub(r"(font: (?:[a-z]+ )*)(\d[\d.]*px) ", r"\1max(\2, var(--least, 0px)) ", svg)
     width = float(re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+)', svg)[1])
+    letters = LEAST_LETTERS / min(1.25, PHONE / width)  # on a phone, in points of the picture
     svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', rf'\1 style="width: {width * 1.25:.0f}px; min-width: {width * LEAST:.0f}px"', svg, count=1)
+    svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', rf'\1 style="width: {width * 1.25:.0f}px; min-width: {width * LEAST:.0f}px; --on-phone: {letters:.2f}px"', svg, count=1)
     return compact(re.sub(r"\n\s*", "\n", svg).strip(), name)
 
 

@@ -178,7 +178,8 @@ class Site:
             return text
         exact = nested(array, lambda value: number_text(value, "" if isinstance(value, bool) else ".10g"))
         kind = "from-run" if array.ndim else "from-run one"
-        return self.writer.number(text, kind, lab.live(self, page, inside), f"{place} = {exact}, lesson {trace.name}")
+        source = f"the small model, run “{trace.name}”" if trace.name in MODEL_RUNS else f"lesson {trace.name}"
+        return self.writer.number(text, kind, lab.live(self, page, inside), f"{place} = {exact}, {source}")
 
     def head(self, role):
         """The layer, the number and the path of the head that script/train-model found for a role."""
@@ -234,6 +235,8 @@ class Site:
             known = ", ".join(key for key, value in vars(module).items() if getattr(value, "is_picture", False))
             raise PageError(f"{source.relative_to(self.root)} has no picture '{name}'; it has {known}")
         drawn, caption = draw(self)
+        if picture.rows_of_panels(drawn) and (place := re.search(r"\b(Left|Right|Middle): |\b[Oo]n the (left|right)\b", caption)):
+            raise PageError(f"the caption of '{name}' says {place[0].strip()}, but a phone stacks its panels: name or number them")
         key = f"{stem}-{name}"
         whole = picture.to_svg(drawn, key)
         return picture.panels_to_svg(drawn, key, page.lesson), whole, caption
@@ -298,11 +301,13 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
         return here + "\n\n".join(self.writer.whole_file(f"A solution in {language}", path) for language, path in files.items())
 
     def exercise_here(self, page):
-        """Where the page's script puts the exercise, and what each of its functions is to do."""
+        """Where the page's script puts the exercise, what each of its functions is to do, and how one can write it: the last hint."""
         asked = exercise.functions(read_text(self.root / "lessons" / page.lesson / "exercise.py", "the repository"))
         said = {name: re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(exercise.unwrapped(text))) for name, text in asked.items()}
         texts = "".join(f'<p class="asked" data-function="{name}" hidden>{text}</p>' for name, text in said.items())
-        return f'<div class="lab-exercise" data-lesson="{page.lesson}">{texts}</div>'
+        solved = exercise.solutions(read_text(self.root / "tests" / "exercises" / f"{page.lesson}.py", "the repository"))
+        lines = "".join(f'<pre class="solved" data-function="{name}" hidden>{html.escape(solved[name]).replace(chr(10), "&#10;")}</pre>' for name in asked)
+        return f'<div class="lab-exercise" data-lesson="{page.lesson}">{texts}{lines}</div>'
 
     def output(self, _page, name):
         """What a command of script/docs printed."""

@@ -92,10 +92,10 @@ lab::Json right_names(const lab::Ran& ran, const Recording& reference)
     return names;
 }
 
-/// What a wrong result is told about, one more stage at a time.
+/// What is said of a wrong result; the page itself has the lines that are right.
 lab::Json to_json(const Hints& hints)
 {
-    lab::Json said{{"what", hints.what}, {"step", hints.step}, {"line", hints.line}};
+    lab::Json said{{"what", hints.what}, {"step", hints.step}};
     if (hints.mistake != nullptr)
         said["mistake"] = {
             {"id", hints.mistake->id}, {"sentence", hints.mistake->sentence}, {"link", hints.mistake->link}};

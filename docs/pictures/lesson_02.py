@@ -16,8 +16,8 @@ def softmax_axes(site):
     axes[0].set_ylabel("query n")
     sums = trace["wrong.sums"]
     return drawn, (
-        "Left: scores of three queries and three keys. Middle: softmax along the keys makes each row sum to 1. "
-        f"Right: softmax along the queries makes each column sum to 1; the rows sum to {sums[0]:.2f}, {sums[1]:.2f} and {sums[2]:.2f}."
+        "The first panel: scores of three queries and three keys. The second: softmax along the keys makes each row sum to 1. "
+        f"The third: softmax along the queries makes each column sum to 1; the rows sum to {sums[0]:.2f}, {sums[1]:.2f} and {sums[2]:.2f}."
     )
 
 

@@ -38,8 +38,8 @@ def slope_against_d_k(site):
         place.minorticks_off()
     axes[1].legend(loc="lower right", bbox_to_anchor=(1.02, 0.16))
     return drawn, (
-        f"Left: the slope of softmax, averaged over 64 queries. Without division it falls from {trace['d_k.4.slope']:.2f} at d_k = 4 "
+        f"The slope of softmax is averaged over 64 queries. Without division it falls from {trace['d_k.4.slope']:.2f} at d_k = 4 "
         f"to {trace['d_k.1024.slope']:.2f} at d_k = 1024; divided by the root of d_k it stays at {trace['d_k.1024.by_root.slope']:.2f}. "
-        f"Right: the largest weight. At d_k = 1024 it is {trace['d_k.1024.largest']:.2f} without division, "
+        f"The largest weight of 64 keys, at d_k = 1024, is {trace['d_k.1024.largest']:.2f} without division, "
         f"{trace['d_k.1024.by_root.largest']:.2f} divided by the root and {trace['d_k.1024.by_d_k.largest']:.2f} divided by d_k."
     )

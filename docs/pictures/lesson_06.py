@@ -39,8 +39,8 @@ def two_steps(site):
         place.add_patch(_frame(row, 1, column))
         place.tick_params(labelsize=8)
     return drawn, (
-        "Two heads on a story with two things; rows are queries, columns are keys. The framed cell on the left: \u201ckite\u201d puts "
-        f"{maps[0][kite, blue]:.2f} of its weight on \u201cblue\u201d, the word before it. On the right: the second \u201cblue\u201d puts "
+        f"Two heads on a story with two things; rows are queries, columns are keys. The framed cell of head {heads[0][1]} of layer {heads[0][0]}: \u201ckite\u201d puts "
+        f"{maps[0][kite, blue]:.2f} of its weight on \u201cblue\u201d, the word before it. Of head {heads[1][1]} of layer {heads[1][0]}: the second \u201cblue\u201d puts "
         f"{maps[1][last, kite]:.2f} of its weight on \u201ckite\u201d, the word that followed the first."
     )
 

@@ -22,7 +22,7 @@ def parts_of(trace):
 def parameters(site):
     """A bar per model, cut into its parts."""
     trace = site.trace_called("11_encoder_stack")
-    drawn, axes = figure(6.1, 2.8)
+    drawn, axes = figure(4.9, 3)
     models = parts_of(trace)
     for row, parts in enumerate(models.values()):
         left = 0
@@ -35,9 +35,9 @@ def parameters(site):
     for name, colour in COLOURS.items():
         axes.barh(0, 0, color=colour, alpha=0.75, label=name)
     axes.set_yticks(range(len(models)), models)
-    axes.set(xlabel="million parameters", xlim=(0, 140))
+    axes.set(xlabel="million parameters", xlim=(0, 165))
     axes.invert_yaxis()
-    axes.legend(ncols=5, loc="upper center", bbox_to_anchor=(0.42, 1.2), handlelength=1, columnspacing=1)
+    axes.legend(ncols=3, fontsize=9, loc="upper center", bbox_to_anchor=(0.35, 1.3), handlelength=1, columnspacing=1)
     whole = {name: sum(parts.values()) for name, parts in models.items()}
     return drawn, (
         f"Where the parameters are, in millions: {whole['encoder']:.1f} in the six encoder layers, "

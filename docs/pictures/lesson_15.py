@@ -108,14 +108,14 @@ def reviews(site):
     """Test accuracy by epoch, three seeds each, beside the published one."""
     runs = json.loads((site.root / "lessons" / "15_training" / "reviews.json").read_text())
     epochs = np.arange(1, 6)
-    drawn, axes = figure(6.1, 3.4)
+    drawn, axes = figure(4.9, 3.8)
     for name, colour in (("without positions", BLUE), ("with positions", ORANGE)):
         found = np.array(runs[name]["test_accuracy"])
         axes.fill_between(epochs, found.min(axis=0), found.max(axis=0), color=colour, alpha=0.2, linewidth=0)
         axes.plot(epochs, found.mean(axis=0), color=colour, label=f"{name}, mean of three seeds")
         axes.plot(epochs, runs[name]["published"], color=colour, linestyle=":", marker="o", markersize=4, label=f"{name}, published")
     axes.set(xlabel="epoch", ylabel="test accuracy", xticks=epochs)
-    axes.legend(ncols=2, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1))
+    axes.legend(fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1))
     best = {name: np.max(runs[name]["test_accuracy"], axis=1).mean() for name in ("without positions", "with positions")}
     return drawn, (
         "Test accuracy after each epoch; the bands span three seeds. The best epoch has on average "

@@ -125,20 +125,20 @@ def replaced(site):
         ("weights", formula(old, "layers.0.self_attn.head.1.weights"), formula(new, "layers.0.self_attn.head.1.weights")),
         ("logits", formula(old, "logits"), formula(new, "logits")),
     ]
-    drawn, axes = figure(6.1, 5.2)
+    drawn, axes = figure(6.1, 7.4)
     y = 0.0
     for name, before, after in parts:
-        left, right = (textwrap.fill(text, 28) for text in (before, after))
+        left, right = (textwrap.fill(text, 24) for text in (before, after))
         height = 0.55 + 0.5 * max(left.count("\n"), right.count("\n"))
         y -= height / 2 + 0.1
         changed = before.replace("token_embedding", "embedding") != after
-        axes.text(0, y, name, va="center", fontsize=9, color=QUIET)
+        axes.text(0, y, name, va="center", fontsize=11, color=QUIET)
         for x, text, colour in ((2.9, left, FAINT), (8.8, right, ORANGE if changed else FAINT)):
             axes.add_patch(Rectangle((x - 0.12, y - height / 2), 5.7, height, facecolor=colour, alpha=0.35, linewidth=0))
-            axes.text(x, y, text, va="center", fontsize=8.5, family="monospace", color=INK)
+            axes.text(x, y, text, va="center", fontsize=11, family="monospace", color=INK)
         y -= height / 2
-    axes.text(2.9, 0.3, "the small model (as GPT-2)", fontsize=9)
-    axes.text(8.8, 0.3, "this lesson's model (as Llama)", fontsize=9)
+    axes.text(2.9, 0.3, "the small model (as GPT-2)", fontsize=11)
+    axes.text(8.8, 0.3, "this lesson's model (as Llama)", fontsize=11)
     axes.set(xlim=(0, 14.6), ylim=(y - 0.1, 0.7))
     axes.axis("off")
     changed = sum(before.replace("token_embedding", "embedding") != after for _, before, after in parts)

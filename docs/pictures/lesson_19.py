@@ -12,7 +12,7 @@ def hops(site):
     """Whose keys and values each rank has at each hop, in plain order."""
     trace = site.trace_called(LESSON)
     rank_of = trace["work.plain.rank_of"]
-    drawn, axes = figure(6.1, 2.5)
+    drawn, axes = figure(4.9, 2.5)
     for hop in range(4):
         for rank, source in enumerate(trace[f"work.plain.hop.{hop}.sources"].astype(int)):
             words = " ".join(word for word, holder in zip(WORDS, rank_of) if holder == source)
@@ -61,7 +61,7 @@ def bytes(site):  # noqa: A001
     """MiB that one rank sends, by the number of ranks."""
     trace = site.trace_called(LESSON)
     ranks = trace["predicted.growth.ranks"]
-    drawn, axes = figure(6, 2.8)
+    drawn, axes = figure(4.9, 2.8)
     for name, label, colour in (("ring", "ring", BLUE), ("ulysses", "Ulysses", GREEN), ("sums", "tensor parallel", ORANGE)):
         sent = trace[f"predicted.growth.{name}"]
         axes.loglog(ranks, sent, "o-", color=colour)

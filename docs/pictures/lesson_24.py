@@ -10,13 +10,13 @@ def published(site):
     """What six published models keep of a token, beside what keys and values of every head would take."""
     trace = site.trace_called("24_smaller_caches")
     kept, own = 2 * trace["published.numbers"] / 1024, 2 * trace["published.own"] / 1024
-    drawn, axes = figure(6.1, 2.8)
+    drawn, axes = figure(4.9, 2.8)
     rows = range(len(MODELS))
     axes.barh(rows, own, height=0.7, color=QUIET, alpha=0.25)
     for row in rows:
         axes.barh(row, kept[row], height=0.7, color=GREEN if trace["published.d_c"][row] else BLUE)
         axes.text(own[row] * 1.1, row, f"{kept[row]:.0f} of {own[row]:,.0f} KiB", va="center", fontsize=9)
-    axes.set(xscale="log", xlim=(4, 60000), ylim=(5.5, -0.5), xlabel="KiB for each token")
+    axes.set(xscale="log", xlim=(4, 400000), ylim=(5.5, -0.5), xlabel="KiB for each token")
     axes.set_yticks(rows, MODELS)
     axes.tick_params(axis="y", length=0)
     return drawn, (

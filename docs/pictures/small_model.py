@@ -39,11 +39,13 @@ def next_words(site):
 def heads_measured(site):
     """The average weights that name a head, for all eight heads."""
     heads = numbers_called(site, "report")["heads"]
-    drawn, axes = figure(6.0, 0.5 * len(heads) + 0.9)
+    drawn, axes = figure(4.9, 0.66 * len(heads) + 0.9)
     table = np.array([np.ravel(head["average_weight_by_layer_and_head"]) for head in heads.values()])
     columns = [f"{layer}.{head}" for layer in range(2) for head in range(4)]
-    rows = [textwrap.fill(head["connects"].replace("`", ""), 26) for head in heads.values()]
+    rows = [textwrap.fill(head["connects"].replace("`", ""), 19) for head in heads.values()]
     heatmap(axes, table, rows, columns, largest=1)
+    axes.set_aspect("auto")
+    axes.tick_params(axis="y", labelsize=9)
     best = heads["colour_of_thing"]
     return drawn, (
         f"Average weight, for each head (layer.head, columns), that goes from one kind of word to another (rows). Head {best['layer']}.{best['head']} puts "

@@ -200,10 +200,91 @@ document.addEventListener("DOMContentLoaded", () => {
         fit(entry.target);
         mark(entry.target);
     }));
-    for (const box of document.querySelectorAll(".scroll, pre.fragment, pre.verbatim, div.fragment, .memproto, .memdoc, .formulaDsp")) {
+    const watch = box => {
         box.addEventListener("scroll", () => mark(box), { passive: true });
         resized.observe(box);
+    };
+    document.querySelectorAll(".scroll, pre.fragment, pre.verbatim, div.fragment, .memproto, .memdoc, .formulaDsp").forEach(watch);
+    new MutationObserver(records => { // tables that a page computes
+        records.flatMap(({ addedNodes }) => [...addedNodes]).filter(node => node.nodeType === Node.ELEMENT_NODE)
+            .flatMap(node => [...node.matches(".scroll") ? [node] : [], ...node.querySelectorAll(".scroll")]).forEach(watch);
+    }).observe(document.querySelector(".contents") ?? document.body, { childList: true, subtree: true });
+});
+
+// A number with a dotted underline opens on a tap, with Enter or the space bar: its name in the run that made the page, and more
+// digits. Where a lesson's page computes, how(number) says how it follows instead (docs/lab/page/bar.js).
+const explained = {
+    box: null,
+    opener: null,
+    how: null,
+
+    show(beside, ...content) {
+        this.opener = beside;
+        const close = document.createElement("button");
+        close.type = "button";
+        close.textContent = "close";
+        close.addEventListener("click", () => this.close(true));
+        const last = content.at(-1)?.matches?.(".lab-buttons") ? content.pop() : document.createElement("p");
+        last.className = "lab-buttons";
+        last.append(close);
+        this.box.replaceChildren(...content, last);
+        this.box.hidden = false;
+        const { bottom, left } = beside.getBoundingClientRect();
+        this.box.style.top = `${bottom + window.scrollY + 6}px`;
+        this.box.style.left = `${Math.max(8, Math.min(left, document.documentElement.clientWidth - this.box.offsetWidth - 8))}px`;
+        this.box.scrollIntoView({ block: "nearest" });
+        this.box.querySelector("button").focus({ preventScroll: true });
+    },
+
+    close(isBack = false) {
+        this.box.hidden = true;
+        if (isBack) {
+            this.opener.focus({ preventScroll: true });
+        }
+    },
+
+    // What the page itself says of a number.
+    said(number) {
+        const text = document.createElement("p");
+        text.textContent = number.title;
+        return text;
+    },
+
+    open(number) {
+        if (!this.how?.(number)) {
+            this.show(number, this.said(number));
+        }
+    },
+};
+
+document.addEventListener("DOMContentLoaded", () => {
+    const box = explained.box = document.createElement("div");
+    box.className = "explained";
+    box.hidden = true;
+    box.setAttribute("role", "dialog");
+    box.setAttribute("aria-label", "Where this number comes from");
+    document.body.append(box);
+    for (const number of document.querySelectorAll(".contents .from-run")) {
+        number.tabIndex = 0;
+        number.setAttribute("role", "button");
     }
+    document.addEventListener("click", event => {
+        const number = event.target.closest?.(".contents .from-run");
+        if (number) {
+            explained.open(number);
+        } else if (!box.contains(event.target) && document.contains(event.target)) { // a button that was replaced was in it
+            explained.close();
+        }
+    });
+    document.addEventListener("keydown", event => {
+        if (event.key === "Escape" && !box.hidden) {
+            explained.close(true);
+        }
+        if (["Enter", " "].includes(event.key) && event.target.matches?.(".contents .from-run")) {
+            event.preventDefault();
+            explained.open(event.target);
+        }
+    });
 });
 
 // A step in C++ and the same in NumPy: one of them is shown, the one that the reader chose last, on every page, else NumPy. The

@@ -23,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "exercises"))
-from browser import Browser
+from browser import ILLEGIBLE, TOO_SMALL, Browser
 from ways import WAYS
 
 READY = "return document.readyState === 'complete' && !document.querySelector('.MathJax_Preview:not(:empty)')"
@@ -50,7 +50,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 class Reader:
     def __init__(self, browser, site, address):
         self.browser, self.site, self.address = browser, site, address
-        self.problems, self.place = [], ""
+        self.problems, self.place, self.numbers = [], "", 0
 
     def expect(self, holds, problem):
         if not holds:
@@ -90,6 +90,38 @@ class Reader:
 TEXTS = "return [...document.querySelectorAll('.contents [data-live]:not(svg *)')].map(e => [e.dataset.live, e.innerText.replace(/\\s+/g, ' ').trim()])"
 
 
+# Sentences with a number that is another one now, and no word of that they were written for the page's.
+UNMARKED = """
+    return [...document.querySelectorAll('.contents :is(p, li, dd) span.from-run[data-live]')].filter(e => !e.closest('table, .moving, .lab, .lab-exercise'))
+        .filter(e => e.dataset.before !== undefined && e.dataset.before !== e.textContent && !e.closest('.of-page')).map(e => e.closest('p, li, dd').textContent.slice(0, 80))"""
+REMEMBER = "document.querySelectorAll('.contents span.from-run').forEach(e => { e.dataset.before = e.textContent; })"
+
+# Each number that looks as if it opened does so on a tap, and with Enter; the answer names it.
+OPENS = """
+const done = arguments[0], box = document.querySelector('.explained'), failed = [];
+const wait = async isSo => { for (let i = 0; i < 2000 && !isSo(); i++) await new Promise(go => setTimeout(go, 2)); return isSo(); };
+const isOpen = () => !box.hidden && !box.textContent.includes('loading') && box.textContent.length > 12;
+(async () => {
+    const numbers = [...document.querySelectorAll('.contents *')].filter(e => getComputedStyle(e).textDecorationStyle === 'dotted' && e.closest('a, pre, .fragment') === null && e.textContent.trim() !== '');
+    for (const number of numbers) {
+        for (const open of [() => number.click(), () => number.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true}))]) {
+            open();
+            if (!await wait(isOpen) || number.tabIndex !== 0) failed.push(`${number.textContent} (${number.dataset.live ?? number.title}): ${box.textContent.slice(0, 80)}`);
+            document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape', bubbles: true}));
+            if (!box.hidden) failed.push(`${number.textContent}: stays open`);
+        }
+    }
+    done([numbers.length, failed]);
+})();
+"""
+
+
+def check_numbers(reader):
+    count, failed = reader.browser.wait_for(OPENS)
+    reader.numbers += count
+    reader.expect(not failed, f"{len(failed)} of {count} numbers with a dotted line do not open: {failed[:3]}")
+
+
 def check_lesson(reader, page, lesson):
     reader.open(page)
     loaded = reader.run("return [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')].filter(e => !e.name.endsWith('/lab.js')).reduce((sum, e) => sum + e.decodedBodySize, 0)")
@@ -103,6 +135,7 @@ def check_lesson(reader, page, lesson):
     missing = reader.run("return [...document.querySelectorAll('.not-computed')].map(e => e.dataset.live)")
     reader.expect(not missing, f"{missing[:5]} are called not computed")
     edit = None
+    reader.run(REMEMBER)
     names = reader.run("return [...document.querySelectorAll('.lab-names button')].map(b => b.dataset.name)")
     cell = reader.run("return document.querySelector('td.given:not([data-cell*=length])')?.dataset.cell ?? null")
     if cell:
@@ -111,11 +144,15 @@ def check_lesson(reader, page, lesson):
         changed = [b[0] for a, b in zip(after, reader.run(TEXTS)) if a != b]
         reader.expect(changed, f"nothing follows {cell}")
         reader.expect("all verified" in reader.badge(), f"{cell} edited: {reader.badge()} {reader.trouble()}")
+        unmarked = reader.run(UNMARKED)
+        reader.expect(not unmarked, f"with other numbers these sentences say nothing: {unmarked[:3]}")
         reader.run(set_cell, cell, "x")
         reader.expect(reader.trouble() == f'{cell}: "x" is no number', f"a letter: {reader.trouble()}")
         reset = reader.timed(lambda: reader.run("document.querySelector('.lab-reset').click()"), "reset does nothing")
         edit = min(edit, reset)  # both compute the same; a machine that does other things, too, delays one of them
-        reader.expect(reader.run(TEXTS) == after, "reset does not give the example back")
+        reader.expect(reader.run(TEXTS) == after, "the page's numbers do not come back")
+        reader.expect(reader.run("return document.querySelector('.contents .of-page') === null"), "a sentence says that it was written for other numbers")
+    check_numbers(reader)
     return took, edit, len(before), names
 
 
@@ -123,10 +160,15 @@ def check_bar(reader):
     """Lesson 1 by hand."""
     reader.open("lesson_01_single_query.html")
     reader.timed(lambda: reader.run("document.querySelector('.contents span.from-run.one[data-live^=weights]').click()"), "a number opens nothing")
-    reader.wait("return !document.querySelector('.lab-explained').hidden", "no arithmetic")
-    reader.expect("softmax(scores)" in reader.run("return document.querySelector('.lab-explained').textContent"), "no arithmetic of a weight")
-    reader.run("document.querySelector('.lab-explained pre button').click()")
-    reader.wait("return document.querySelector('.lab-explained').textContent.includes('keys @ query')", "a name in the arithmetic opens nothing")
+    reader.wait("return !document.querySelector('.explained').hidden", "no arithmetic")
+    reader.expect("softmax(scores)" in reader.run("return document.querySelector('.explained').textContent"), "no arithmetic of a weight")
+    reader.run("document.querySelector('.explained pre button').click()")
+    reader.wait("return document.querySelector('.explained').textContent.includes('keys @ query')", "a name in the arithmetic opens nothing")
+    reader.timed(lambda: reader.run("[...document.querySelectorAll('.explained button')].find(b => b.textContent.startsWith('what if')).click()"), "what if a step were zero changes nothing")
+    reader.expect(reader.run("const b = document.querySelector('.lab-reset').getBoundingClientRect(); return b.height > 0 && b.top >= 0 && b.bottom <= innerHeight"), "no way back is in sight")
+    marked = reader.run("return [...document.querySelectorAll('.contents .of-page')].map(e => e.textContent)")
+    reader.expect(any("exceed that of token 0 by" in text for text in marked) and not any("About 20 minutes" in text for text in marked), f"sentences of the page's numbers are {marked}")
+    reader.timed(lambda: reader.run("document.querySelector('.lab-reset').click()"), "nothing leads back to the page's numbers")
     reader.run("document.querySelector('.lab-open').click()")
     choose = "const s = [...document.querySelectorAll('.lab select')].find(s => [...s.options].some(o => o.value === arguments[0])); s.value = arguments[0]; s.dispatchEvent(new Event('change'))"
     reader.timed(lambda: reader.run(choose, "softmax_unnormalized"), "a mistake changes nothing")
@@ -213,6 +255,10 @@ def check_exercises(reader):
         for name in names:
             state, said = verdict_on(reader, name, solution)
             reader.expect(state == "right", f"{name}: its own solution is {said[:300]!r}")
+        for name in names: # the lines that the last hint shows
+            lines = reader.run("return document.querySelector(`pre.solved[data-function=\"${arguments[0]}\"]`)?.textContent ?? ''", name)
+            state, said = verdict_on(reader, name, lines)
+            reader.expect(state == "right", f"{name}: the lines of the last hint, {lines!r}, are {said[:300]!r}")
         reader.expect(reader.run("return localStorage.getItem(`attn-done-${arguments[0]}`)", lesson[:2]) == "1", "a lesson that is done has no tick")
         for name, (right, wrong) in functions.items():
             state, said = verdict_on(reader, name, right)
@@ -232,7 +278,7 @@ def check_hints(reader):
     state, said = verdict_on(reader, "my_weights", "exp(scores)")
     reader.expect(said.startswith("Softmax's exponentials") or "softmax_unnormalized" in said.split("\n")[0], f"the mistake does not come first: {said[:200]!r}")
     section = SECTION.replace("arguments[0]", "'my_weights'")
-    for title, new in (("Which step?", "The arithmetic"), ("Show the line", "weights = softmax(scores)")):
+    for title, new in (("Which step?", "The arithmetic"), ("Show the line", "return exponentials / exponentials.sum()")):
         button = f"{section} const b = s.querySelector('.verdict button');"
         reader.expect(reader.run(f"{button} return b.textContent") == title, f"no button says {title}")
         reader.run(f"{button} b.click()")
@@ -264,9 +310,11 @@ def check_landing(reader):
     for stage, (before, press, after) in enumerate((("kite0.989", "Enter", "ball0.776"), ("She1.000", " ", "He0.999"))):
         first = f"return document.querySelectorAll('[data-moving=story]')[{stage}].querySelector('.chance')?.textContent"
         button = f"document.querySelectorAll('[data-moving=story]')[{stage}].querySelector('button.large')"
+        before_that = reader.run(f"const b = {button}, s = b.closest('.stage'), at = s.dataset.shown; s.removeAttribute('data-shown'); const taken = getComputedStyle(b).pointerEvents; at && s.setAttribute('data-shown', at); return taken")
+        reader.expect(before_that == "none", f"the button of experiment {stage} takes a tap before anything can answer")
         reader.run(f"{button}.scrollIntoView()")
         reader.wait(f"{first} === {json.dumps(before)}", f"experiment {stage} does not begin with {before}")
-        said = f"const s = document.querySelectorAll('[data-moving=story] .stage')[{stage}], said = () => getComputedStyle(s, '::after').content;"
+        said = f"const s = document.querySelectorAll('[data-moving=story] .stage')[{stage}], said = () => getComputedStyle(s, '::before').content;"
         reader.wait(f"{said} return said() === 'none'", f"experiment {stage} is shown, and says that it is loading")
         loading = reader.run(f"{said} s.removeAttribute('data-shown'); return said()")
         reader.expect("loading" in loading, f"experiment {stage} says {loading} before it is shown")
@@ -276,6 +324,8 @@ def check_landing(reader):
         reader.run(f"{button}.click()")
         reader.wait(f"{first} === {json.dumps(before)}", f"the button of experiment {stage}, pressed again, does not give {before} back")
     reader.expect(reader.run("return document.getElementById('picture-main_page-one_head').closest('figure').hidden"), "the still picture stands beside the experiment")
+    near = "return document.querySelector('[data-moving=story][data-head]').innerText"
+    reader.expect("Switch head 3 of layer 0 off" in reader.run(near) and "A head is" in reader.run(near), f"which head, and what a head is, is not said: {reader.run(near)[:200]}")
     told = "return document.querySelector('.told select').selectedOptions[0].text + ' ' + document.querySelector('.told b').textContent"
     reader.expect(reader.run(told) == "kite blue", f"told is {reader.run(told)}")
     reader.run("document.querySelectorAll('.large-map .row')[4].dispatchEvent(new MouseEvent('click'))")
@@ -358,6 +408,12 @@ MOVE = """
     } else {
         stage.querySelector('button.next, .choice [aria-pressed=false], button.large').click();
     }"""
+# On a phone, with what is to be done below the header: where it ends, and where what is moved first ends.
+TODO = """
+    const todo = box.querySelector('.todo'), control = stage.querySelector('input, .handle, button.next, .choice [aria-pressed=false], button.large, select');
+    todo.scrollIntoView();
+    const top = document.querySelector('header.site').getBoundingClientRect().bottom + 12, shift = todo.getBoundingClientRect().top - top;
+    return {todo: Math.round(todo.getBoundingClientRect().bottom - shift), control: Math.round(control.getBoundingClientRect().bottom - shift), room: innerHeight};"""
 # What reaches beyond the stage's box, but for what scrolls in a box of its own.
 BEYOND = """
     const right = box.getBoundingClientRect().right;
@@ -408,6 +464,10 @@ def check_any_stage(reader, page, number):
     state = stage.shown()
     reader.expect(stage.troubles() == [], f"{stage.name}: {stage.troubles()}")
     reader.expect(stage.run(BEYOND) == [], f"{stage.name} is wider than a phone: {stage.run(BEYOND)[:5]}")
+    above = stage.run(TODO)
+    reader.expect(above["todo"] < above["control"] <= above["room"], f"{stage.name}: what is to be done and what is moved are not seen together: {above}")
+    small = stage.run(f"return ({TOO_SMALL})(box)") + stage.run(f"return ({ILLEGIBLE})(box)")
+    reader.expect(small == [], f"{stage.name}, on a phone: {small[:4]}")
     before = stage.run(SEEN)
     stage.move(MOVE)
     moved, after = stage.shown(), stage.run(SEEN)
@@ -419,6 +479,9 @@ def check_any_stage(reader, page, number):
     reader.browser.open(link, READY)
     reader.expect(stage.shown() == moved, f"{stage.name}: the link {link} shows {stage.shown()}, expected {moved}")
     reader.expect(stage.run(SEEN) == after, f"{stage.name}: the link {link} does not show what was linked")
+    stage.move("box.querySelector('.again').click()")
+    reader.expect(stage.shown() == state and stage.run(SEEN) == before, f"{stage.name}: “begin again” shows {stage.shown()}, expected {state}")
+    reader.expect(stage.run("return box.querySelector('.again').getAttribute('aria-disabled')") == "true", f"{stage.name}: begun, and it can begin again")
     named = link.partition("?")[2].partition(".")[0]  # of a page's second story: story2
     reader.browser.open(f"{reader.address}/{page}?{named}.nothing=1", READY)
     reader.expect(any("expected" in trouble for trouble in stage.troubles()), f"{stage.name}: a link that can't be read is not refused")
@@ -676,7 +739,7 @@ def check_pages(stage):
     stage.reader.expect(len(stage.texts(".block.shared")) == 1 and [text[:-4] for text in stage.texts(".weighed .stale")] == [".", "The", "kite"], f"shared are {stage.texts('.block.shared')}, left over {stage.texts('.weighed .stale')}")
     stage.press("its own words")
     stage.reader.expect("what it would be alone" in stage.text() and stage.texts(".weighed .stale") == [], f"its own words: {stage.text()}")
-    stage.press("begin again")
+    stage.press("one word only")
     stage.press("Lily’s writes a word")
     stage.reader.expect(stage.texts(".weighed span") != [] and len(stage.texts(".weighed > span")) == 2, "after two words there are others")
     stage.run("for (let i = 0; i < 8; i++) [...stage.querySelectorAll('button')].find(b => b.textContent === 'Lily’s writes a word').click()")
@@ -793,6 +856,11 @@ def main():
             if lesson < "11" and edit is not None:
                 reader.expect(edit < EDIT * SLOW_MACHINE, f"an edit takes {edit:.2f} s")
             print(f"{lesson}: first result {took:.2f} s, an edit {'-' if edit is None else f'{edit:.2f} s'}, {count} places", flush=True)
+        for path in sorted(site.glob("*.html")):
+            if path.name not in pages and 'class="from-run' in path.read_text(encoding="utf-8"):
+                reader.open(path.name)
+                check_numbers(reader)
+        print(f"{reader.numbers} numbers open", flush=True)
         check_bar(reader)
         check_files(reader)
         check_exercises(reader)

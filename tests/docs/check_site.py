@@ -7,7 +7,7 @@ Without a browser: no placeholder left, no path of the machine that built it, no
 lesson's page has a number from its run, a picture with its text, a display formula, NumPy lines, links to its neighbours, a
 list of its sections, no line of code over 90 columns, and 1.5 MB at most.
 In headless Chromium, 390, 820 and 1300 pixels wide, light and dark: nothing wider than the page, every formula drawn, no error in
-the console; the search finds what a reader types; NumPy is shown first. --screenshots keeps a picture of each page for people to look at.
+the console; on a phone letters of pictures are 9 pixels high and controls 40, and what scrolls sideways says so; the search finds what a reader types; NumPy is shown first. --screenshots keeps a picture of each page for people to look at.
 
 Exit codes: 0 all is well; 1 something is broken; 77 the first half is well, and there is no Chromium for the second.
 Standard library only; Chromium is driven through chromedriver.
@@ -24,7 +24,7 @@ import urllib.parse
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from browser import Browser
+from browser import ILLEGIBLE, TOO_SMALL, Browser
 
 SIZES = {390: 844, 820: 1100, 1300: 900}
 SCHEMES = ("light", "dark")
@@ -165,6 +165,9 @@ for (const picture of document.querySelectorAll('figure.picture')) { // a graph 
     const graph = picture.querySelector('.attn-graph')?.viewBox.baseVal.width;
     if (graph ? graph > 780 : cut) problems.push(`a picture is ${graph ?? cut.scrollWidth} wide, its room ${graph ? 780 : cut.clientWidth}: ${picture.textContent.slice(-80)}`);
 }
+for (const box of document.querySelectorAll('.contents .scroll')) { // what goes on to the side says so
+    if (box.checkVisibility() && box.scrollWidth > box.clientWidth + 1 && !/more to/.test(getComputedStyle(box, '::after').content)) problems.push('scrolls, and does not say so: ' + box.textContent.slice(0, 80));
+}
 const formulas = document.querySelectorAll('script[type^="math/tex"]').length;
 const drawn = [...document.querySelectorAll('.MathJax_SVG svg')].filter(svg => svg.getBoundingClientRect().width > 1).length;
 if (drawn < formulas) problems.push(`${formulas} formulas, ${drawn} drawn`);
@@ -212,6 +215,8 @@ def check_pages(browser, site, screenshots):
                 seen = browser.run(PROBE)
                 opened += 1
                 found += seen["problems"]
+                if width == min(SIZES) and scheme == SCHEMES[0] and name in prose:
+                    found += browser.run(f"return ({TOO_SMALL})(document)") + browser.run(f"return ({ILLEGIBLE})(document)")[:3]
                 if seen["dark"] != (scheme == "dark"):
                     found.append(f"does not follow the system's {scheme} scheme")
                 problems += [f"{where}: {problem}" for problem in found]

@@ -26,6 +26,8 @@ WAYS = {
         "my_weights": ("e = np.exp(scores)\ne / np.sum(e)", {
             "softmax(scores)": ("softmax is what is to be written here", None),
             "np.exp(scores)": "softmax_unnormalized",
+            "np.exp(scores) / np.max(np.exp(scores))": WRONG,
+            "np.exp(scores) / len(scores)": WRONG,
             "scores / np.sum(scores)": "softmax_missing",
             "scores": "softmax_missing",
         }),
@@ -33,6 +35,8 @@ WAYS = {
             "values @ weights": "has columns of values where rows are wanted",
             "np.sum(values, axis=0)": WRONG,
             "np.mean(values, axis=0)": WRONG,
+            "weights[:, None] * values": "the products are not added",
+            "values[1]": WRONG,
         }),
     },
     "02_all_queries": {
@@ -40,10 +44,13 @@ WAYS = {
             "softmax(queries @ keys.T, axis=0) @ values": "softmax_axis",
             "queries @ keys.T @ values": "softmax_missing",
             "softmax(queries @ keys) @ values": "keys_reshaped",
+            "softmax(queries @ keys.T) @ keys": WRONG,
             "softmax(queries @ keys.T / np.sqrt(queries.shape[1])) @ values": "Nothing is to be scaled",
         }),
         "my_attention_in_columns": ("(softmax(Q.T @ K) @ V.T).T", {
             "softmax(Q.T @ K) @ V.T": WRONG,
+            "(softmax(Q.T @ K, axis=0) @ V.T).T": WRONG,
+            "(softmax(Q.T @ K / np.sqrt(Q.shape[0])) @ V.T).T": WRONG,
             "(softmax(Q @ K.T) @ V).T": ("don't fit", "ValueError"),
             "my_attention(Q, K, V)": ("don't fit", "ValueError"),
         }),
@@ -53,19 +60,25 @@ WAYS = {
             "softmax(scores)": ("softmax is what is to be written here", None),
             "np.exp(scores) / np.sum(np.exp(scores))": "softmax_overflow",
             "np.exp(scores - np.max(scores))": "softmax_unnormalized",
+            "(scores - np.min(scores)) / np.sum(scores - np.min(scores))": WRONG,
+            "np.exp(scores - np.max(scores)) / len(scores)": WRONG,
             "scores / np.sum(scores)": "softmax_missing",
         }),
-        "my_divisor": ("np.sqrt(d_k) * variance", {"np.sqrt(d_k)": WRONG, "d_k": WRONG, "np.sqrt(d_k * variance)": WRONG}),
+        "my_divisor": ("np.sqrt(d_k) * variance", {"np.sqrt(d_k)": WRONG, "d_k": WRONG, "np.sqrt(d_k * variance)": WRONG, "np.sqrt(d_k) / variance": WRONG, "np.sqrt(d_k) + variance": WRONG}),
     },
     "04_scoring": {
         "my_additive_score": ("np.tanh(query @ query_weights + key @ key_weights) @ score_weights", {
             "(query @ query_weights + key @ key_weights) @ score_weights": WRONG,
             "np.tanh(query @ query_weights) @ score_weights": WRONG,
+            "np.tanh(query @ query_weights + key @ key_weights)": WRONG,
+            "(np.tanh(query @ query_weights) + np.tanh(key @ key_weights)) @ score_weights": WRONG,
             "np.sum(np.tanh(query @ query_weights + key @ key_weights))": WRONG,
         }),
         "my_bilinear_score": ("total = 0\nfor i in range(len(query)):\n    for j in range(len(key)):\n        total += query[i] * bilinear[i, j] * key[j]\ntotal", {
             "key @ bilinear @ query": ("character 1", "ValueError"),
             "query @ bilinear": WRONG,
+            "np.sum(bilinear @ key)": WRONG,
+            "query @ bilinear @ key / np.sqrt(len(query))": WRONG,
             "np.sum(query) * np.sum(key)": WRONG,
         }),
     },
@@ -159,10 +172,14 @@ WAYS = {
         "my_score_gradient": ("weights * (arriving - np.sum(weights * arriving, axis=1, keepdims=True))", {
             "weights * (1 - weights) * arriving": "grad_softmax_diagonal",
             "weights * arriving": WRONG,
+            "arriving - np.sum(weights * arriving, axis=1, keepdims=True)": WRONG,
+            "weights * (np.sum(weights * arriving, axis=1, keepdims=True) - arriving)": WRONG,
             "weights * (arriving - np.sum(arriving, axis=1, keepdims=True))": WRONG,
         }),
         "my_key_gradient": ("arriving.T @ queries / np.sqrt(queries.shape[1])", {
             "arriving.T @ queries": "grad_scale",
+            "arriving.T @ queries * np.sqrt(queries.shape[1])": WRONG,
+            "-arriving.T @ queries / np.sqrt(queries.shape[1])": WRONG,
             "arriving @ queries": ("character 1", "ValueError"),
             "arriving.T @ queries / queries.shape[1]": WRONG,
         }),
@@ -179,18 +196,22 @@ WAYS = {
     "16_rotary_and_alibi": {
         "my_turned_pair": ("x = pair[:, 0]\ny = pair[:, 1]\nnp.stack([x * np.cos(angle) - y * np.sin(angle), x * np.sin(angle) + y * np.cos(angle)], axis=1)", {
             "pair * np.cos(angle)[:, None]": WRONG,
+            "x = pair[:, 0]\ny = pair[:, 1]\nnp.stack([x * np.cos(angle) - y * np.sin(angle), x * np.sin(angle) - y * np.cos(angle)], axis=1)": WRONG,
+            "x = pair[:, 0]\ny = pair[:, 1]\nnp.stack([y * np.cos(angle) - x * np.sin(angle), y * np.sin(angle) + x * np.cos(angle)], axis=1)": WRONG,
             "x = pair[:, 0]\ny = pair[:, 1]\nnp.stack([x * np.cos(angle) + y * np.sin(angle), y * np.cos(angle) - x * np.sin(angle)], axis=1)": "rotary_sign",
             "pair": WRONG,
         }),
-        "my_alibi_bias": ("-slope * np.abs(query - key)", {"slope * (query - key)": WRONG, "-slope * np.abs(query - key) ** 2": WRONG, "-(query - key)": WRONG}),
+        "my_alibi_bias": ("-slope * np.abs(query - key)", {"slope * (query - key)": WRONG, "-slope * np.abs(query - key) ** 2": WRONG, "-(query - key)": WRONG, "slope * np.abs(query - key)": WRONG, "-np.abs(query - key) / slope": WRONG}),
     },
     "17_story": {
         "my_cached_attention": ("keys = np.concatenate([past_keys, key], axis=0)\nvalues = np.concatenate([past_values, value], axis=0)\nreturn softmax(query @ keys.T / np.sqrt(key.shape[1])) @ values, keys, values", {
             "keys = np.concatenate([past_keys, key], axis=0)\nvalues = np.concatenate([past_values, value], axis=0)\nreturn softmax(query @ keys.T) @ values, keys, values": "no_scale",
             "softmax(query @ key.T) @ value, key, value": WRONG,
+            "keys = np.concatenate([past_keys, key], axis=0)\nvalues = np.concatenate([past_values, value], axis=0)\nreturn softmax(query @ keys.T / np.sqrt(keys.shape[0])) @ values, keys, values": WRONG,
+            "keys = np.concatenate([key, past_keys], axis=0)\nvalues = np.concatenate([value, past_values], axis=0)\nreturn softmax(query @ keys.T / np.sqrt(key.shape[1])) @ values, keys, values": WRONG,
             "value": "expected several results",
         }),
-        "my_numbers_per_token": ("2 * layers * key_value_heads * d_k", {"layers * key_value_heads * d_k": WRONG, "2 * layers * d_k": WRONG, "layers": WRONG}),
+        "my_numbers_per_token": ("2 * layers * key_value_heads * d_k", {"layers * key_value_heads * d_k": WRONG, "2 * layers * d_k": WRONG, "layers": WRONG, "2 * layers * key_value_heads * d_k ** 2": WRONG, "2 * key_value_heads * d_k": WRONG}),
     },
     "18_flash_attention": {
         "my_merged_context": ("largest = np.maximum(first_largest, second_largest)\nshift = np.where(largest == -np.inf, 0, largest)\na = (first_sum * np.exp(first_largest - shift))[:, None]\nb = (second_sum * np.exp(second_largest - shift))[:, None]\n(a * first_context + b * second_context) / np.where(a + b == 0, 1, a + b)", {
@@ -295,6 +316,8 @@ WAYS = {
     "29_many_sequences": {
         "my_positions": ("i = np.arange(real.shape[1])\nnp.maximum(1 * real @ (1 * (i[:, None] <= i)) - 1, 0)", {
             "0 * real + np.arange(real.shape[1])": "padding_counted",
+            "i = np.arange(real.shape[1])\n1 * real @ (1 * (i[:, None] < i))": WRONG,
+            "np.sum(1 * real, axis=1, keepdims=True) - 1 + 0 * real": WRONG,
             "i = np.arange(real.shape[1])\n1 * real @ (1 * (i[:, None] <= i))": "positions_from_one",
             "i = np.arange(real.shape[1])\n1 * real @ (1 * (i[:, None] <= i)) - 1": WRONG,
         }),
@@ -310,10 +333,14 @@ WAYS = {
         "my_probabilities": (NUCLEUS + "kept = np.where(before < top_p, chances, 0)\nkept / np.sum(kept, axis=-1, keepdims=True)", {
             NUCLEUS + "kept = np.where(before + chances <= top_p, chances, 0)\nkept / np.sum(kept, axis=-1, keepdims=True)": "nucleus_without_crossing",
             NUCLEUS + "np.where(before < top_p, chances, 0)": "nucleus_not_normalized",
+            "softmax(logits / temperature)": WRONG,
+            "softmax(logits * temperature)": WRONG,
             NUCLEUS.replace("logits / temperature", "logits") + "kept = np.where(before < top_p, softmax(logits / temperature), 0)\nkept / np.sum(kept, axis=-1, keepdims=True)": "nucleus_before_temperature",
         }),
         "my_next": ("excess = np.maximum(target - draft, 0)\nexcess / np.sum(excess)", {
             "target": "speculation_from_target",
+            "np.maximum(target - draft, 0)": WRONG,
+            "softmax(target - draft)": WRONG,
             "excess = np.maximum(draft - target, 0)\nexcess / np.sum(excess)": "speculation_sides_swapped",
             "excess = np.abs(target - draft)\nexcess / np.sum(excess)": "speculation_excess_signed",
         }),

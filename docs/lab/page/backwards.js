@@ -3,7 +3,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("backwards")) {
+moving.stages("backwards", stage => {
     const given = moving.recorded(stage), [n] = given.inputs.shape, state = moving.state(stage, { token: 0, step: 1 });
     const forward = {
         queries: "inputs @ query_weights", keys: "inputs @ key_weights", values: "inputs @ value_weights",
@@ -41,4 +41,4 @@ for (const stage of moving.stages("backwards")) {
     });
     const walk = moving.steps(state, "step", () => steps.length - 1, () => compute());
     stage.append(html("p", { class: "controls" }, walk.element, moving.choice(state, "token", [...Array.from({ length: n }, (_, i) => `error of token ${i}`), "of all"], () => compute())), rows, note);
-}
+});

@@ -27,14 +27,15 @@
     const pitfall = html("select", { onchange: () => change({ pitfall: pitfall.value }) });
     const ablate = html("select", { onchange: () => change({ ablate: ablate.value ? [ablate.value] : [] }) });
     const claims = html("ul", { class: "lab-claims" });
-    const reset = html("button", { type: "button", class: "lab-reset", hidden: true, onclick: () => change({ inputs: {}, round: "", ablate: [], pitfall: "" }) }, "reset");
+    const backToThePage = () => change({ inputs: {}, round: "", ablate: [], pitfall: "" });
+    const reset = html("button", { type: "button", class: "lab-reset", hidden: true, onclick: backToThePage }, "back to the page's numbers");
     const panel = html("div", { class: "lab-panel", hidden: true },
         html("p", {}, "Given are: "), names, editor,
         html("div", { class: "lab-answers" },
             html("label", {}, "with a mistake ", pitfall), html("label", {}, "every number as ", round), html("label", {}, "set to zero ", ablate)),
         html("p", { class: "lab-buttons" },
             html("button", { type: "button", onclick: ({ currentTarget }) => copyLink(currentTarget, location.href) }, "copy a link to this"),
-            " The sentences were written for the example's numbers."),
+            " A sentence that was written for the page's numbers says so."),
         claims);
     bar.append(html("div", { class: "lab-line" }, open, badge, reset), trouble, panel);
     for (const type of ["", "float32", "float16", "bfloat16"]) {
@@ -49,6 +50,7 @@
         return { do: "run", lesson, inputs: Object.keys(state.inputs).length === 0 ? {} : base.inputs(state.inputs) };
     }
 
+    const isEdited = () => Object.keys(state.inputs).length > 0 || isAltered();
     const isAltered = () => Boolean(state.round || state.pitfall || state.ablate.length);
 
     // Computes what the state asks for, and shows it; a later call overtakes an earlier one.
@@ -117,6 +119,7 @@
         trouble.textContent = run.answer.refuted || run.answer.overflow || "";
         const keepFocus = document.activeElement?.dataset?.cell;
         live.show(run, { edited: inPlace, changed: path => run !== unchanged && path !== undefined && isChanged(path) });
+        live.markSentences(isEdited());
         if (keepFocus) {
             document.querySelector(`.contents td[data-cell="${CSS.escape(keepFocus)}"]`)?.focus();
         }
@@ -132,9 +135,8 @@
             button.textContent = `${button.dataset.name} ${step ? shapeText(step.shape) : ""}`;
             button.classList.toggle("edited", button.dataset.name in state.inputs);
         }
-        const isEdited = Object.keys(state.inputs).length > 0 || isAltered();
-        bar.classList.toggle("edited", isEdited);
-        reset.hidden = !isEdited;
+        bar.classList.toggle("edited", isEdited());
+        reset.hidden = !isEdited();
         [round.value, pitfall.value, ablate.value] = [state.round, state.pitfall, state.ablate[0] ?? ""];
         if (editor.dataset.name && !editor.contains(document.activeElement)) {
             edit(editor.dataset.name);
@@ -240,7 +242,7 @@
             html("p", { class: "lab-buttons" },
                 html("button", { type: "button", onclick: () => setArray(name, text.value) }, "compute with these"),
                 html("button", { type: "button", onclick: random }, "random"),
-                html("button", { type: "button", onclick: back }, "the example's")));
+                html("button", { type: "button", onclick: back }, "the page's")));
         text.addEventListener("input", () => {
             if (size <= most) {
                 setArray(name, text.value);
@@ -293,12 +295,12 @@
 
     // ------------------------------------------------------------------------------------------ one number
 
-    const explained = html("div", { class: "lab-explained", hidden: true, role: "dialog", "aria-label": "How this number follows" });
-    document.body.append(explained);
-
     async function explain(cell, beside) {
         if (run === null) {
             await compute();
+        }
+        if (run === null) {
+            throw new Error(trouble.textContent);
         }
         const { text } = await lab.ask({ do: "explain", cell }, ofRun);
         const { path } = readReference(cell), step = run.step(path);
@@ -309,26 +311,25 @@
             const name = match[0].replace(/\[.*/, "");
             const whole = run.step(scope + name) ? scope + match[0] : run.step(name) ? match[0] : null;
             if (whole && whole !== cell) {
-                lines.append(text.slice(last, match.index), html("button", { type: "button", onclick: () => explain(whole, beside) }, match[0]));
+                lines.append(text.slice(last, match.index), html("button", { type: "button", onclick: () => tell(whole, beside) }, match[0]));
                 last = match.index + match[0].length;
             }
         }
         lines.append(text.slice(last));
-        explained.replaceChildren(lines, html("p", { class: "lab-buttons" },
-            step.formula === "" ? "" : html("button", { type: "button", onclick: () => { close(); toggle(true); change({ ablate: [step.path] }); } }, `what if ${step.path} were zero?`),
-            html("button", { type: "button", onclick: close }, "close")));
-        explained.hidden = false;
-        const { bottom, left } = beside.getBoundingClientRect();
-        explained.style.top = `${bottom + window.scrollY + 6}px`;
-        explained.style.left = `${Math.max(8, Math.min(left, window.innerWidth - explained.offsetWidth - 16))}px`;
-        explained.querySelector("button")?.focus({ preventScroll: true });
+        const whatIf = html("button", { type: "button", onclick: () => { explained.close(); change({ ablate: [step.path] }); } }, `what if ${step.path} were zero?`);
+        const back = html("button", { type: "button", onclick: () => { explained.close(true); backToThePage(); } }, reset.textContent);
+        explained.show(beside, lines, html("p", { class: "lab-buttons" }, ...(step.formula === "" ? [] : [whatIf, " "]), ...(isEdited() ? [back, " "] : [])));
     }
 
-    function close() {
-        explained.hidden = true;
+    // How a number follows, beside it; until that is computed, what the page says of it.
+    function tell(cell, beside) {
+        if (run === null) {
+            explained.show(beside, explained.said(beside), html("p", { role: "status" }, "loading what computes how it follows …"));
+        }
+        explain(cell, beside).catch(error => explained.show(beside, explained.said(beside), html("p", { class: "lab-trouble" }, error.message)));
     }
 
-    // The number that an element shows: "weights[0,1]"; nothing where it shows none of this run.
+    // The number that an element shows: "weights[0,1]"; nothing where it shows none of this run, or several.
     function cellOf(element) {
         if (element.dataset.cell) {
             return element.dataset.cell.replace("[]", "");
@@ -337,41 +338,43 @@
         return index.some(entry => entry.includes(":")) ? null : `${path}${index.length ? `[${index}]` : ""}`;
     }
 
-    document.addEventListener("click", async event => {
-        if (!explained.contains(event.target)) {
-            close();
+    // Several numbers: each has a button.
+    async function tellSeveral(number) {
+        if (run === null) {
+            explained.show(number, explained.said(number), html("p", { role: "status" }, "loading what computes how they follow …"));
+            await compute();
         }
-        const number = event.target.closest?.(".contents span.from-run.one[data-live], .contents td");
-        if (!number || number.isContentEditable) {
+        const { path, index, format } = readReference(number.dataset.live), step = run?.step(path);
+        if (!step) {
+            return explained.show(number, explained.said(number));
+        }
+        const part = take(step, index), written = format || commonFormat([...part.values]);
+        explained.show(number, explained.said(number), html("p", {}, "How one of them follows: ", ...part.places.flatMap((place, i) =>
+            [html("button", { type: "button", title: `${path}[${place}]`, onclick: () => tell(`${path}[${place}]`, number) }, numberText(part.values[i], written, part.type)), " "])));
+    }
+
+    explained.how = number => {
+        if (!number.dataset.live || number.classList.contains("not-computed")) {
+            return false;
+        }
+        number.matches(".one") ? tell(cellOf(number), number) : tellSeveral(number);
+        return true;
+    };
+
+    document.addEventListener("click", async event => {
+        const number = event.target.closest?.(".contents table.tensor-values td"), box = number?.closest("[data-live]");
+        if (!box || number.isContentEditable || event.target.closest(".from-run, .moving")) {
             return;
         }
-        if (number.matches("td")) { // a table of the page as it came: its place in the table that is computed
-            const box = number.closest("[data-live]"), place = box && [...box.querySelectorAll("td")].indexOf(number);
-            if (!box || !number.closest("table.tensor-values")) {
-                return;
-            }
-            if (run === null) {
-                await compute();
-            }
-            const cell = box.querySelectorAll("td")[place];
-            if (cell && !cell.isContentEditable && cellOf(cell)) {
-                explain(cellOf(cell), cell);
-            }
-        } else if (cellOf(number)) {
-            explain(cellOf(number), number);
+        const place = [...box.querySelectorAll("td")].indexOf(number);
+        if (run === null) { // a table of the page as it came: its place in the table that is computed
+            await compute();
+        }
+        const cell = box.querySelectorAll("td")[place];
+        if (cell && !cell.isContentEditable && cellOf(cell)) {
+            tell(cellOf(cell), cell);
         }
     });
-    document.addEventListener("keydown", event => {
-        if (event.key === "Escape") {
-            close();
-        }
-        if (event.key === "Enter" && event.target.matches?.("span.from-run.one[data-live]")) {
-            event.target.click();
-        }
-    });
-    for (const number of document.querySelectorAll("span.from-run.one[data-live]")) {
-        number.tabIndex = 0;
-    }
 
     window.addEventListener("hashchange", () => stateInLink() && compute());
     if (stateInLink()) {

@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("beams")) {
+moving.stages("beams", stage => {
     const state = moving.state(stage, { width: 0, step: 2 }), runOf = moving.follows("13_transformer", () => compute());
     const least = 0.001; // a beginning that is less likely is not drawn
 
@@ -57,4 +57,4 @@ for (const stage of moving.stages("beams")) {
     });
     const walk = moving.steps(state, "step", () => 6, () => compute());
     stage.append(html("p", { class: "controls" }, walk.element, moving.choice(state, "width", ["greedy", "beam of two"], () => compute())), tree, note);
-}
+});

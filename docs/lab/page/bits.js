@@ -3,7 +3,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("bits")) {
+moving.stages("bits", stage => {
     const state = moving.state(stage, { channel: 2, power: 4, type: 1, scale: 0, turned: 0 });
     const runWith = moving.follows("31_fewer_bits", () => compute());
     const types = [["int8", "round", 127], ["int4", "round", 7], ["float8 e4m3", "float8_e4m3", 448], ["float8 e5m2", "float8_e5m2", 57344]];
@@ -61,4 +61,4 @@ for (const stage of moving.stages("bits")) {
         html("p", { class: "controls" }, moving.choice(state, "type", types.map(([name]) => name), () => compute())),
         html("p", { class: "controls" }, moving.choice(state, "scale", scales, () => compute()), moving.choice(state, "turned", ["as they are", "rotated first"], () => compute())),
         heads, line, note);
-}
+});

@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("caches")) {
+moving.stages("caches", stage => {
     const powers = moving.state(stage, { heads: 5, groups: 3, latent: 9, tokens: 13 }); // of two
     const bars = html("div", { class: "bars three", role: "img", "aria-label": "what a cache keeps" }), note = html("p", { role: "status" });
     const compute = moving.steady(stage, async () => {
@@ -32,4 +32,4 @@ for (const stage of moving.stages("caches")) {
         html("p", { class: "controls" },
             power("heads with keys and values", "groups", 0, 7), power("heads with queries", "heads", 0, 7), power("latent width", "latent", 4, 11), power("tokens", "tokens", 8, 17)),
         bars, note);
-}
+});

@@ -3,7 +3,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("calls")) {
+moving.stages("calls", stage => {
     const runWith = moving.runs("28_many_calls"), n = 17, ofRing = 7; // the first of the mistakes that a ring shows
     const mistakes = ["none: everything is right", "a call with a cache has no causal mask", "the causal mask of a chunk begins at the first key", "each call's positions begin at 0",
         "positions after the first call are one too large", "all tokens of a later chunk have the position of its first one", "a call replaces what was stored",
@@ -58,4 +58,4 @@ for (const stage of moving.stages("calls")) {
             moving.knob(state, "size", "tokens of each later call", { min: 1, max: n - 1, step: 1 }, compute),
             ring, html("label", { class: "mistake" }, "mistake ", choose)),
         html("div", { class: "story" }, line, next), note);
-}
+});

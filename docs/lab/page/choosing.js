@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("choosing")) {
+moving.stages("choosing", stage => {
     const runWith = moving.runs("30_choosing"), count = 14, most = 40;
     const vocabulary = () => attnWords.small_model;
     const state = moving.state(stage, { words: "Lily had a red ball . She", temperature: 1, top_k: 66, top_p: 0.9, min_p: 0 });
@@ -47,4 +47,4 @@ for (const stage of moving.stages("choosing")) {
             moving.knob(state, "top_p", "top-p", { min: 0.05, max: 1, step: 0.05 }, compute, value => value === 1 ? "all" : value.toFixed(2)),
             moving.knob(state, "min_p", "min-p", { min: 0, max: 1, step: 0.05 }, compute, value => value === 0 ? "all" : value.toFixed(2))),
         bars, note);
-}
+});

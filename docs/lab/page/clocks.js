@@ -3,7 +3,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("clocks")) {
+moving.stages("clocks", stage => {
     const state = moving.state(stage, { position: 5, later: 3 });
     const clocks = html("div", { class: "clocks" }), note = html("p", { role: "status" });
     const compute = moving.steady(stage, async () => {
@@ -31,4 +31,4 @@ for (const stage of moving.stages("clocks")) {
     stage.append(
         html("p", { class: "controls" }, moving.knob(state, "position", "position p", { min: 0, max: 100, step: 1 }, compute), moving.knob(state, "later", "positions later k", { min: 0, max: 20, step: 1 }, compute)),
         clocks, note);
-}
+});

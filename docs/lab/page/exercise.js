@@ -8,7 +8,7 @@
         return;
     }
     const lesson = place.dataset.lesson;
-    const asked = new Map([...place.querySelectorAll("[data-function]")].map(one => [one.dataset.function, one]));
+    const asked = new Map([...place.querySelectorAll("p[data-function]")].map(one => [one.dataset.function, one]));
 
     const start = html("button", { type: "button" }, "Write it here");
     const note = html("p", { class: "lab-badge", role: "status" });
@@ -39,7 +39,7 @@
 
     async function open() {
         start.disabled = true;
-        note.textContent = "…";
+        note.textContent = "loading what checks it …";
         try {
             const { calls } = await lab.ask({ do: "exercise", lesson });
             const functions = byFunction(calls);
@@ -47,7 +47,7 @@
             invitation.remove();
             note.remove();
             place.append(html("p", {}, "Names, formulas, loops, ", html("code", {}, "if"), ", ", html("code", {}, "return"), ", lists and functions of your own are understood; the functions are those of ",
-                html("a", { href: "formulas.html" }, "the formulas"), " and the usual ones that make arrays. Ctrl and Enter check."));
+                html("a", { href: "formulas.html" }, "the formulas"), " and the usual ones that make arrays.", html("span", { class: "with-keys" }, " Ctrl and Enter check.")));
             for (const one of forms) {
                 place.append(one.section);
             }
@@ -77,12 +77,12 @@
             const name = call.function;
             const given = Object.entries(call.arguments ?? {});
             const head = `def ${name}(${given.map(([parameter]) => parameter).join(", ")}):`;
-            const text = html("textarea", { rows: "3", spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": `the lines of ${name}` });
+            const text = html("textarea", { rows: "4", spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": `the lines of ${name}` });
             text.addEventListener("input", () => {
                 keep("text", name, text.value);
                 grow();
             });
-            const grow = () => { text.rows = Math.min(Math.max(text.value.split("\n").length, 2), 20); };
+            const grow = () => { text.rows = Math.min(Math.max(text.value.split("\n").length + 1, 4), 20); };
             const verdict = html("div", { class: "verdict", role: "status" });
             const check = html("button", { type: "button", onclick: submit }, "check");
             const gives = calls.filter((other, i) => calls.findIndex(one => one.result === other.result) === i)
@@ -126,7 +126,7 @@
                 if (wrong.error !== undefined) {
                     return show(false, html("p", {}, wrong.error));
                 }
-                show(false, ...hints(wrong));
+                show(false, ...hints(name, wrong));
             }
 
             function show(isRight, ...said) {
@@ -146,15 +146,15 @@
         }
     }
 
-    // First what is wrong; a button tells the step, another the line.
-    function hints({ hints: { what, step, line, mistake }, names }) {
+    // First what is wrong; a button tells the step, another shows how one can write it.
+    function hints(name, { hints: { what, step, mistake }, names }) {
         const parts = mistake ? [html("p", { class: "mistake" }, mistake.sentence, " ", html("small", {}, html("a", { href: mistake.link }, mistake.id)))] : [];
         parts.push(html("pre", {}, what));
         if (names.length > 0) {
             parts.push(html("p", {}, "Right so far: ", ...names.flatMap(({ name, step: of }, i) => [i > 0 ? ", " : "", html("code", {}, name), name === of ? "" : ` (${of})`]), "."));
         }
         const more = html("p", {});
-        const stages = [["Which step?", step], ["Show the line", line]].filter(([, text]) => text !== "");
+        const stages = [["Which step?", step], ["Show the line", solved(name)]].filter(([, text]) => text !== "");
         const next = () => {
             more.replaceChildren();
             const [title, text] = stages.shift() ?? [];
@@ -167,6 +167,12 @@
         };
         next();
         return [...parts, more];
+    }
+
+    // The lines of the lesson's own solution.
+    function solved(name) {
+        const lines = place.querySelector(`pre.solved[data-function="${name}"]`).textContent;
+        return `${lines.includes("\n") ? "These lines are right" : "This line is right"}:\n${lines}`;
     }
 
     // Calls of one function stand together: its lines must be right for all of them.

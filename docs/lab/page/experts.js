@@ -3,7 +3,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("experts")) {
+moving.stages("experts", stage => {
     const runWith = moving.runs("26_experts"), state = moving.state(stage, { off: 2, top: 2, temperature: 0, place: 6 });
     const maps = html("div", { class: "maps two" }), next = html("div", { class: "next" }), note = html("p", { role: "status" });
 
@@ -41,4 +41,4 @@ for (const stage of moving.stages("experts")) {
             moving.knob(state, "top", "experts of each word", { min: 1, max: 7, step: 1 }, compute),
             moving.knob(state, "temperature", "router's temperature", { min: -3, max: 3, step: 0.25 }, compute, value => (2 ** value).toFixed(2))),
         line, html("div", { class: "story" }, maps, next), note);
-}
+});

@@ -3,7 +3,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("forming")) {
+moving.stages("forming", stage => {
     const recorded = moving.recorded(stage), words = ["Lily", "had", "a", "red", "ball", ".", "She"], stop = words.indexOf(".");
     const steps = Object.keys(recorded).map(path => /^maps\.(\d+)\./.exec(path)?.[1]).filter(Boolean).map(Number).sort((a, b) => a - b);
     const mapAt = step => Object.entries(recorded).find(([path]) => path.startsWith(`maps.${step}.`))[1].values;
@@ -29,4 +29,4 @@ for (const stage of moving.stages("forming")) {
     });
     stage.append(html("p", { class: "controls" }, moving.knob(state, "at", "step", { min: 0, max: steps.length - 1, step: 1 }, compute, at => String(steps[at]))),
         html("div", { class: "forming maps two" }, figure, html("figure", {}, chart, html("figcaption", {}, "loss by step (the first steps have more room): thin, of each step; thick, on stories that are kept apart"))), note);
-}
+});

@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("guessing")) {
+moving.stages("guessing", stage => {
     const runWith = moving.runs("30_choosing"), state = moving.state(stage, { guesses: 4, seed: 35 });
     const rows = html("div", { class: "guesses" }), next = html("div", { class: "next" }), note = html("p", { role: "status" });
     const compute = moving.steady(stage, async () => {
@@ -21,4 +21,4 @@ for (const stage of moving.stages("guessing")) {
         html("p", { class: "controls" }, moving.knob(state, "guesses", "guesses", { min: 1, max: 8, step: 1 }, compute),
             html("button", { type: "button", onclick: () => { state.seed++; compute(); } }, "draw again")),
         rows, next, note);
-}
+});

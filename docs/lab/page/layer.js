@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("layer")) {
+moving.stages("layer", stage => {
     const state = moving.state(stage, { model: 0, word: 5, step: 1 });
     const trained = moving.follows("13_transformer", () => compute()), small = moving.follows("10_encoder_layer", () => compute());
     const steps = [
@@ -36,4 +36,4 @@ for (const stage of moving.stages("layer")) {
     stage.append(
         html("p", { class: "controls" }, walk.element, moving.choice(state, "model", ["six words, trained", "the three tokens below"], () => compute())),
         words, rows);
-}
+});

@@ -5,11 +5,13 @@
 "use strict";
 
 const live = (() => {
-    const original = new Map(); // what an element was in the example
+    const original = new Map(); // what an element said in the example
+
+    const textOf = element => element.textContent.replace(/\s+/g, " ").trim();
 
     function keep(element) {
         if (!original.has(element)) {
-            original.set(element, { html: element.innerHTML, title: element.title });
+            original.set(element, textOf(element));
         }
     }
 
@@ -145,5 +147,41 @@ const live = (() => {
         }
     }
 
-    return { show };
+    // ------------------------------------------------------------------------------------------ sentences
+
+    const APART = ".moving, .lab, .lab-exercise, .pager, .contents-of-page, .tensor, table";
+    // A number after one of these words counts something off, and is no result; nor is a shape, (3, 1).
+    const INDEX = /\b(lesson|layer|head|token|row|column|key|query|queries|value|step|position|rank|part|section|exercise|block|expert|axis|axes|pair|hop|channel)s?\s+\d+((,| and| to| or)\s+\d+)*|\b(19|20)\d\d\b/gi;
+
+    // Whether words have a number of their own, which does not follow: in the text, in a formula after an equals sign, or as code.
+    function hasOwnNumber(block) {
+        const copy = block.cloneNode(true);
+        copy.querySelectorAll("i.live-math, i.live-code").forEach(mark => mark.nextElementSibling?.remove());
+        const formulas = [...copy.querySelectorAll("script")].map(script => script.textContent);
+        const codes = [...copy.querySelectorAll("code, .tt")].map(code => code.textContent);
+        copy.querySelectorAll("[data-live], .from-run, a, code, .tt, script, .MathJax_SVG, .MathJax_Preview, details, ul, ol").forEach(element => element.remove());
+        return /\d/.test(copy.textContent.replace(INDEX, "").replace(/\(\d+(, ?\d*)*\)/g, "")) || formulas.some(text => /(=|\\approx)\s*-?\d/.test(text)) || codes.some(text => /^[[(]?-?\d/.test(text));
+    }
+
+    // While the reader's own numbers are shown: a sentence with a number that follows, or with one of its own where something around it
+    // follows, was written for the page's numbers, and says so.
+    function markSentences(isEdited) {
+        let part = { isChanged: false };
+        const blocks = [];
+        for (const element of document.querySelectorAll(".contents :is(h1, h2, h3, summary, p, li, dd, [data-live]:not(svg *))")) {
+            if (element.matches("h1, h2, h3, summary")) {
+                part = { isChanged: false };
+            } else if (element.matches("[data-live]")) {
+                part.isChanged ||= original.has(element) && textOf(element) !== original.get(element);
+            } else if (!element.closest(APART) && !element.querySelector(":scope > p")) {
+                blocks.push([element, part]);
+            }
+        }
+        for (const [block, { isChanged }] of blocks) {
+            const follows = [...block.querySelectorAll("[data-live]")].some(number => original.has(number) && textOf(number) !== original.get(number));
+            block.classList.toggle("of-page", isEdited && (follows || (isChanged && hasOwnNumber(block))));
+        }
+    }
+
+    return { show, markSentences };
 })();

@@ -3,23 +3,33 @@
 "use strict";
 
 const moving = {
-    // The stages of a name on this page, shown from now on, and what computes in them.
-    stages(name) {
-        return [...document.querySelectorAll(`.moving[data-moving="${name}"]`)].map(box => {
+    // Shows the stages of a name on this page. build(stage) fills one with what computes in it; it is asked again, for an empty stage,
+    // when the reader begins again.
+    stages(name, build) {
+        document.querySelectorAll(`.moving[data-moving="${name}"]`).forEach((box, number) => {
+            const id = `${name}${number > 0 ? number + 1 : ""}`; // of a page's second story: story2
+            const link = html("button", { type: "button", class: "link", onclick: () => copyLink(link, moving.link(id, moving.states.get(box.querySelector(".stage")))) }, "link to this");
+            const again = html("button", { type: "button", class: "again", onclick: () => moving.isMoved(box) && begin() }, "begin again");
+            const begin = () => {
+                const stage = html("div", { class: "stage" });
+                moving.trouble(link, "");
+                box.querySelector(".stage").replaceWith(stage);
+                box.dataset.asked = ""; // what a link says counts once
+                build(stage);
+            };
+            box.dataset.asked = location.search;
+            box.dataset.id = id;
+            box.append(html("p", { class: "share" }, again, " ", link));
             box.hidden = false;
-            return box.querySelector(".stage");
+            build(box.querySelector(".stage"));
         });
     },
 
     // What the reader moves in a stage: numbers, lists of numbers and texts. They begin with what is given here, or with what the link
     // says: page.html?windows.width=12&windows.kept=0. A button under the stage makes such a link.
     state(stage, given) {
-        const box = stage.parentElement, asked = new URLSearchParams(location.search);
-        const number = [...document.querySelectorAll(`.moving[data-moving="${box.dataset.moving}"]`)].indexOf(box);
-        const name = `${box.dataset.moving}${number > 0 ? number + 1 : ""}`; // of a page's second story: story2
-        const state = { ...given }, prefix = `${name}.`;
-        const button = html("button", { type: "button", class: "link", onclick: () => copyLink(button, moving.link(name, state)) }, "link to this");
-        box.append(html("p", { class: "share" }, button));
+        const box = stage.parentElement, asked = new URLSearchParams(box.dataset.asked), button = box.querySelector(".link");
+        const state = { ...given }, prefix = `${box.dataset.id}.`;
         for (const [key, text] of [...asked].filter(([key]) => key.startsWith(prefix)).map(([key, text]) => [key.slice(prefix.length), text])) {
             const read = { number: Number, string: String, object: list => list.split(" ").map(Number) }[typeof given[key]];
             const value = read?.(text);
@@ -33,7 +43,13 @@ const moving = {
             }
         }
         moving.states.set(stage, state);
+        moving.given.set(stage, JSON.stringify(given));
         return state;
+    },
+
+    isMoved(box) {
+        const stage = box.querySelector(".stage");
+        return JSON.stringify(moving.states.get(stage)) !== moving.given.get(stage);
     },
 
     // The address that shows a stage like this. The reader's own numbers in the page (bar.js) stay in it.
@@ -42,7 +58,8 @@ const moving = {
         return `${location.href.replace(/[?#].*$/, "")}?${asked}${location.hash.startsWith("#lab=") ? location.hash : ""}`;
     },
 
-    states: new Map(), // by stage
+    states: new WeakMap(), // by stage
+    given: new WeakMap(), // what they begin with, as text
 
     // Says beside what the reader uses why something can't be; "" says that all is well.
     trouble(input, text) {
@@ -66,6 +83,9 @@ const moving = {
         }, { rootMargin: "200px" }).observe(stage.parentElement));
         let running = false, again = false;
         return async () => {
+            if (!stage.isConnected) {
+                return; // the reader began again
+            }
             if (running) {
                 again = true;
                 return;
@@ -82,7 +102,8 @@ const moving = {
                 } catch (error) {
                     moving.trouble(controls, error.message);
                 }
-            } while (again);
+                stage.parentElement?.querySelector(".again").setAttribute("aria-disabled", String(!moving.isMoved(stage.parentElement)));
+            } while (again && stage.isConnected);
             running = false;
         };
     },

@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("norm")) {
+moving.stages("norm", stage => {
     const state = moving.state(stage, { plus: 0, times: 0, token: 0 }), runOf = moving.follows("09_feed_forward_and_norm", () => compute());
     const rows = html("div", { class: "strips" }), tokens = html("p", { class: "words" }), note = html("p", { role: "status" });
     const compute = moving.steady(stage, async () => {
@@ -30,4 +30,4 @@ for (const stage of moving.stages("norm")) {
     });
     stage.append(tokens, html("p", { class: "controls" },
         moving.knob(state, "plus", "plus", { min: -4, max: 4, step: 0.5 }, compute), moving.knob(state, "times", "times", { min: -2, max: 2, step: 0.5 }, compute, value => (2 ** value).toFixed(2))), rows, note);
-}
+});

@@ -3,7 +3,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("onepass")) {
+moving.stages("onepass", stage => {
     const state = moving.state(stage, { row: "1 5 3 6 2 4", size: 1, step: 0 });
     let row = [];
     const read = text => {
@@ -68,4 +68,4 @@ for (const stage of moving.stages("onepass")) {
         scores,
         html("p", { class: "controls" }, walk.element, moving.choice(state, "size", ["one by one", "blocks of 2", "blocks of 3"], () => compute())),
         bars, html("div", { class: "scroll" }, table), note);
-}
+});

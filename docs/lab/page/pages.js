@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("pages")) {
+moving.stages("pages", stage => {
     const runWith = moving.runs("29_many_sequences"), rows = 40, names = ["Lily’s", "Tom’s", "Ben’s"], kinds = "LTBltb+"; // writes, leaves, goes on
     const state = moving.state(stage, { beyond: 1, reader: 0, size: 4, events: `${"T".repeat(16)}tLLLLL+BLLLL${"T".repeat(17)}` });
     const pool = html("div", { class: "pool" }), read = html("div", { class: "heads" }), note = html("p", { role: "status" });
@@ -64,10 +64,10 @@ for (const stage of moving.stages("pages")) {
         html("p", { class: "controls" },
             ...names.map((name, request) => html("span", { class: "choice" }, button(`${name} writes a word`, () => add("LTB"[request])), button("leaves", () => add("ltb"[request])))),
             html("span", { class: "choice" }, button("Ben’s goes on from Lily’s", () => add("+")),
-                button("take back", () => { state.events = state.events.slice(0, -1) || "L"; compute(); }), button("begin again", () => { state.events = "L"; compute(); })),
+                button("take back", () => { state.events = state.events.slice(0, -1) || "L"; compute(); }), button("one word only", () => { state.events = "L"; compute(); })),
             moving.knob(state, "size", "words in a block", { min: 1, max: 10, step: 1 }, compute)),
         pool,
         html("p", { class: "controls" }, moving.choice(state, "reader", names.map(name => `${name} reads`), compute),
             moving.choice(state, "beyond", ["its own words", "and the rest of its last block"], compute)),
         read, note);
-}
+});

@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("plane")) {
+moving.stages("plane", stage => {
     const names = ["Lily", "had", "ball"], colours = ["--attn-blue", "--attn-orange", "--attn-green"];
     const keys = [[1.6, 1.2], [-1.8, 0.6], [0.4, -1.9]], values = [[0, 2], [-1.8, -1.2], [1.8, -1.2]];
     const count = Number(stage.parentElement.dataset.queries ?? 1);
@@ -39,6 +39,7 @@ for (const stage of moving.stages("plane")) {
     const right = plane("values and output", triangle, ...corners, ...outputs);
     stage.append(html("p", { class: "controls" }, html("label", {}, "weights = ", way)), html("div", { class: "planes" }, left, right), html("div", { class: "scroll" }, numbers), note);
 
+    queries.forEach((query, n) => placeQuery(query, n));
     const compute = moving.steady(stage, async () => {
         if (!Object.hasOwn(formulas, state.way)) {
             throw new Error(`the link has the way ${quotedText(state.way)}, expected ${Object.keys(formulas).join(" or ")}`);
@@ -60,15 +61,11 @@ for (const stage of moving.stages("plane")) {
         const lines = [];
         let worst = null;
         queries.forEach((query, n) => {
-            place(handles[n], query);
-            handles[n].setAttribute("aria-valuetext", query.map(value => value.toFixed(1)).join(", "));
-            arms[n].setAttribute("x2", x(query[0]));
-            arms[n].setAttribute("y2", y(query[1]));
+            placeQuery(query, n);
             const [s, w, o] = [row(scores, n, 3), row(weights, n, 3), row(output, n, 2)];
             const reach = o.map(value => Math.max(-3.1, Math.min(3.1, Number.isFinite(value) ? value : 0)));
             place(outputs[n], reach);
             beside(outputs[n], reach[0], n);
-            beside(handles[n], query[0], 0);
             outputs[n].classList.toggle("outside", String(reach) !== String(o));
             if (n === 0) {
                 spokes[0].forEach((spoke, j) => {
@@ -87,6 +84,14 @@ for (const stage of moving.stages("plane")) {
         numbers.innerHTML = `<tr><th></th>${names.map(name => `<th>${name}</th>`).join("")}</tr>${lines.join("")}`;
         note.textContent = worst === null ? "All weights are positive and sum to 1: the output lies inside the triangle of the values."
             : "A weight is negative, because a score is: the output leaves the triangle, although the weights sum to 1.";
+    }
+
+    function placeQuery(query, n) {
+        place(handles[n], query);
+        handles[n].setAttribute("aria-valuetext", query.map(value => value.toFixed(1)).join(", "));
+        arms[n].setAttribute("x2", x(query[0]));
+        arms[n].setAttribute("y2", y(query[1]));
+        beside(handles[n], query[0], 0);
     }
 
     // A name stands to the left of what is moved, since those of the dots stand to the right; at the left edge it has no room there.
@@ -128,4 +133,4 @@ for (const stage of moving.stages("plane")) {
         });
     });
     compute();
-}
+});

@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("ring")) {
+moving.stages("ring", stage => {
     const state = moving.state(stage, { hop: 0, order: 0 });
     const words = ["Lily", "had", "a", "red", "ball", ".", "She", "took"], ranks = 4, colours = ["--attn-blue", "--attn-orange", "--attn-green", "--attn-purple"];
     const at = rank => [150 - 112 * Math.cos(2 * Math.PI * (rank + 0.5) / ranks), 120 - 80 * Math.sin(2 * Math.PI * (rank + 0.5) / ranks)];
@@ -61,4 +61,4 @@ for (const stage of moving.stages("ring")) {
     const walk = moving.steps(state, "hop", () => ranks - 1, () => compute(), ["hop back", "next hop"]);
     stage.append(html("p", { class: "controls" }, walk.element, moving.choice(state, "order", ["plain order", "zigzag"], () => compute())),
         html("div", { class: "ring" }, ring), html("div", { class: "scroll" }, table), note);
-}
+});

@@ -3,7 +3,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("rotation")) {
+moving.stages("rotation", stage => {
     const state = moving.state(stage, { position: 2, distance: 4 }), runOf = moving.follows("16_rotary_and_alibi", () => compute());
     const clocks = html("div", { class: "clocks two" }), numbers = html("table", { class: "tensor-values" }), note = html("p", { role: "status" });
     const compute = moving.steady(stage, async () => {
@@ -37,4 +37,4 @@ for (const stage of moving.stages("rotation")) {
     stage.append(
         html("p", { class: "controls" }, moving.knob(state, "position", "position of the key", { min: 0, max: 60, step: 1 }, compute), moving.knob(state, "distance", "distance to the query", { min: 0, max: 20, step: 1 }, compute)),
         clocks, html("div", { class: "scroll" }, numbers), note);
-}
+});

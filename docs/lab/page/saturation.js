@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("saturation")) {
+moving.stages("saturation", stage => {
     const most = 1024, tokens = 8;
     const state = moving.state(stage, { features: 6, power: 0, seed: 1 });
 
@@ -34,4 +34,4 @@ for (const stage of moving.stages("saturation")) {
             moving.knob(state, "power", "divisor d_k to the power", { min: 0, max: 1, step: 0.05 }, compute, value => [value.toFixed(2), divisors.get(value)].filter(Boolean).join(", ")),
             html("button", { type: "button", onclick: () => { state.seed++; compute(); } }, "draw another query")),
         bars, note);
-}
+});

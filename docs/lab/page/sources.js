@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("sources")) {
+moving.stages("sources", stage => {
     const state = moving.state(stage, { from: 0, token: 3 });
     const runOf = moving.follows("07_self_and_cross", () => compute());
     // Where keys and values come from: the scope of the run, their sequence, and which of its m tokens is key j and value j.
@@ -40,4 +40,4 @@ for (const stage of moving.stages("sources")) {
     stage.append(
         html("p", { class: "controls" }, "keys and values from ", moving.choice(state, "from", sources.map(([name]) => name), () => compute())),
         words, rows, note);
-}
+});

@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("stack")) {
+moving.stages("stack", stage => {
     const state = moving.state(stage, { layers: 6, width: 9, hidden: 11, heads: 3 }); // but for the layers, powers of two
     const parts = ["attention", "feed_forward", "norms"], names = ["attention", "feed-forward", "norms"];
     const pile = html("div", { class: "pile", role: "img", "aria-label": "the layers of an encoder" }), note = html("p", { role: "status" });
@@ -29,4 +29,4 @@ for (const stage of moving.stages("stack")) {
         html("p", { class: "controls" },
             moving.knob(state, "layers", "layers", { min: 1, max: 12, step: 1 }, compute), power("d_model", "width", 5, 12), power("d_ff", "hidden", 5, 14), power("heads", "heads", 0, 7)),
         pile, note);
-}
+});

@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("state")) {
+moving.stages("state", stage => {
     const runWith = moving.runs("27_state"), features = 8, most = 24, state = moving.state(stage, { again: 3, pairs: 6, decay: 0.9, seed: 8 });
     const answers = { recalled: "the value written last", old: "the value written first", both: "as near to either of its values", other: "another key's value is nearer" };
     const rows = html("div", { class: "recalls" }), note = html("p", { role: "status" });
@@ -39,4 +39,4 @@ for (const stage of moving.stages("state")) {
             moving.knob(state, "decay", "decay", { min: 0.2, max: 1, step: 0.05 }, compute, value => value.toFixed(2)),
             html("button", { type: "button", onclick: () => { state.seed++; compute(); } }, "draw other pairs")),
         rows, note);
-}
+});

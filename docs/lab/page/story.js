@@ -6,13 +6,13 @@
 
 "use strict";
 
-for (const stage of moving.stages("story")) {
+moving.stages("story", stage => {
     const { sentence: given = "Lily_had_a_red_ball_.", head, row, other, instead } = stage.parentElement.dataset;
-    const example = given.split("_"), most = 24, count = head || other ? 4 : 8;
+    const example = given.split("_"), most = 24, count = head || other ? 4 : 5;
     const still = document.getElementById(instead)?.closest("figure"); // what stands there where nothing computes
     const contextOf = name => `layers.${name.replace(".", ".self_attn.head.")}.context`;
-    const begun = { words: example.join(" "), off: "", temperature: 0, told: Number(row ?? 0) }; // off: heads, as 0.3 for layer 0, head 3
-    const state = moving.state(stage, begun);
+    const state = moving.state(stage, { words: example.join(" "), off: "", temperature: 0, told: Number(row ?? 0) }); // off: heads, as 0.3 for layer 0, head 3
+    const nameOf = name => `head ${name.split(".")[1]} of layer ${name.split(".")[0]}`;
     let vocabulary = [];
     const wordsOf = text => text.split(" ").filter(word => word !== "");
     const heads = () => wordsOf(state.off);
@@ -124,19 +124,15 @@ for (const stage of moving.stages("story")) {
         const best = words.map((_, j) => j).slice(0, told + 1).sort((a, b) => weightOf(b) - weightOf(a))[0];
         sentence.replaceChildren("The row of ", chosen, ` puts ${weightOf(best).toFixed(3)} of its weight on `, html("b", {}, words[best]), best === told ? ", itself." : best === told - 1 ? ", the word before it." : ".",
             isOff ? " The head is off: its results are zeros." : "");
-        toggle.textContent = isOff ? "Switch this head on" : "Switch this head off";
+        toggle.textContent = `Switch ${nameOf(head)} ${isOff ? "on" : "off"}`;
     }
 
     // ------------------------------------------------------------------------------------------ what is pressed
 
-    const begin = html("button", { type: "button", onclick: () => {
-        Object.assign(state, { ...begun, temperature: state.temperature });
-        compute();
-    } }, "begin again");
     const toggle = html("button", { type: "button", class: "large", onclick: () => {
         state.off = toggled(head);
         compute();
-    } }, "Switch this head off");
+    } }, head ? `Switch ${nameOf(head)} off` : "");
     const exchange = html("button", { type: "button", class: "large", onclick: () => {
         const [first, ...rest] = wordsOf(state.words);
         change([first === other ? example[0] : other, ...rest]);
@@ -146,12 +142,12 @@ for (const stage of moving.stages("story")) {
         still.hidden = true;
     }
     if (head) {
-        stage.append(line, html("div", { class: "one-head" }, html("div", {}, maps, sentence), html("div", { class: "outcome" }, toggle, verdict, next, begin)));
+        stage.append(line, html("div", { class: "one-head" }, html("div", {}, html("p", { class: "of-head" }, `The weights of ${nameOf(head)}`), maps, sentence), html("div", { class: "outcome" }, toggle, verdict, next)));
     } else if (other) {
         stage.append(line, exchange, verdict, next);
     } else {
         const slider = moving.knob(state, "temperature", "temperature", { min: -1, max: 1, step: 0.05 }, () => compute(), value => (4 ** value).toFixed(2));
-        stage.append(line, html("p", { class: "controls" }, slider, begin), html("div", { class: "story" }, maps, html("div", {}, verdict, next)));
+        stage.append(line, html("p", { class: "controls" }, slider), html("div", { class: "story of-heads" }, maps, html("div", {}, verdict, next)));
     }
     compute();
-}
+});

@@ -3,7 +3,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("translation")) {
+moving.stages("translation", stage => {
     const state = moving.state(stage, { source: "Lily had a red ball .", word: 2, layer: 1, head: 0 });
     const runWith = moving.runs("13_transformer"), vocabulary = attnWords.translator;
     let ids = [];
@@ -43,4 +43,4 @@ for (const stage of moving.stages("translation")) {
         moving.field(state, "source", "translate", { size: 24 }, read, () => compute()),
         html("p", { class: "controls" }, moving.choice(state, "layer", ["layer 0", "layer 1"], () => compute()), moving.choice(state, "head", ["head 0", "head 1"], () => compute())),
         written, picture);
-}
+});

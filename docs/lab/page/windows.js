@@ -2,7 +2,7 @@
 
 "use strict";
 
-for (const stage of moving.stages("windows")) {
+moving.stages("windows", stage => {
     const runWith = moving.runs("25_windows_and_sinks"), state = moving.state(stage, { width: 12, kept: 1 });
     const maps = html("div", { class: "maps" }), next = html("div", { class: "next" }), note = html("p", { role: "status" });
     const compute = moving.steady(stage, async () => {
@@ -26,4 +26,4 @@ for (const stage of moving.stages("windows")) {
     stage.append(
         html("p", { class: "controls" }, moving.knob(state, "kept", "first words kept", { min: 0, max: 4, step: 1 }, compute), moving.knob(state, "width", "window", { min: 1, max: 20, step: 1 }, compute)),
         html("div", { class: "story" }, maps, next), note);
-}
+});
