@@ -8,8 +8,10 @@
 #include "attn/files/deferred_signals.hpp"
 #include "attn/files/file.hpp"
 #include "attn/files/json_file.hpp"
+#include "attn/files/trace_file.hpp"
 #include "attn/show/graph/process.hpp"
 #include "attn/vectors/grade.hpp"
+#include "attn/vectors/models.hpp"
 #include "attn/vectors/vectors.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +26,7 @@ namespace {
 
 struct Request {
     std::size_t seed = 1;
-    std::filesystem::path output, folder, junit;
+    std::filesystem::path output, folder, junit, trace;
     bool has_formulas = false;
     std::string program;
     std::size_t limit = 60; // seconds
@@ -87,6 +89,23 @@ int make(const Request& request)
         bytes += json.size();
     }
     print("{}: {} files, {} cases, {} bytes\n", request.output.string(), files, cases, bytes);
+    return 0;
+}
+
+/// Writes what each mistake makes of a trace's output: an array each, and mistakes.json, which says what was changed.
+int make_mistakes(const Request& request)
+{
+    expect_not_replaced("-o", request.output, {request.trace});
+    files::Npz content;
+    vectors::Json texts = vectors::Json::object();
+    for (vectors::MistakenResult& one : vectors::mistaken_results(files::read_trace(request.trace), "output")) {
+        const std::string name = one.mistake + '.' + std::to_string(texts.size());
+        texts[name] = {{"mistake", one.mistake}, {"formulas", one.formulas}};
+        content.arrays.emplace_back(name, std::move(one.value));
+    }
+    content.texts.emplace_back("mistakes.json", texts.dump(1));
+    files::write_npz(request.output, content);
+    print("{}: {} results\n", request.output.string(), content.arrays.size());
     return 0;
 }
 
@@ -270,6 +289,8 @@ int run(const Request& request)
 {
     if (request.output.empty() == request.program.empty())
         throw Error("expected one of -o FOLDER, to make vectors, and --program COMMAND, to check a program by them");
+    if (!request.trace.empty())
+        return make_mistakes(request);
     return request.program.empty() ? make(request) : grade_program(request);
 }
 
@@ -289,6 +310,11 @@ Command vectors_command()
             "each. Exit code 77 says that it does not express the case.\n",
         .groups = {{"To make them",
                     {{"-o,--output", "FOLDER", request->output, "write all files into this folder"},
+                     {"--mistakes-of", "TRACE.npz", request->trace,
+                      "write what each mistake makes of this trace's output, into the file .npz that --output names: "
+                      "an array each, and "
+                      "mistakes.json with the formulas that it changes",
+                      false, "--output", "--formulas"},
                      {"--formulas", "", request->has_formulas,
                       "beside what a mistake gives, the formulas that it changes: for those who check the files", false,
                       "--output"}}},
