@@ -154,12 +154,7 @@ TEST_CASE("whole numbers that a double would round are refused", "[trace_io][npy
 TEST_CASE("other element types are refused by name", "[trace_io][npy]")
 {
     const auto refusal = [](const std::string& descr) -> std::string {
-        try {
-            decode_npy(npy(descr, "()", std::string(16, '\0')));
-        } catch (const Error& error) {
-            return error.what();
-        }
-        return "accepted";
+        return test::caught<Error>([&] { decode_npy(npy(descr, "()", std::string(16, '\0'))); }, "accepted");
     };
     CHECK_THAT(refusal(">f8"), ContainsSubstring("big-endian") && ContainsSubstring(">f8"));
     CHECK_THAT(refusal("<c16"), ContainsSubstring("complex"));

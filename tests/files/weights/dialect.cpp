@@ -62,12 +62,7 @@ NamedArrays gpt2(const GptWeights& weights)
 
 std::string complaint_about(const NamedArrays& arrays)
 {
-    try {
-        gpt_weights(arrays);
-    } catch (const WeightsError& error) {
-        return error.what();
-    }
-    return "";
+    return caught<WeightsError>([&] { gpt_weights(arrays); });
 }
 
 } // namespace

@@ -30,12 +30,7 @@ inline bool same(const files::NamedArrays& left, const files::NamedArrays& right
 template <class Read>
 std::string complaint_of(const Read& read)
 {
-    try {
-        read();
-    } catch (const files::WeightsError& error) {
-        return error.what();
-    }
-    return "fits";
+    return caught<files::WeightsError>(read, "fits");
 }
 
 template <class Weights>

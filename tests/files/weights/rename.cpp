@@ -20,12 +20,7 @@ NamedArrays numbered(const std::vector<std::string>& names)
 
 std::string refusal_of(const std::vector<std::string>& names, const std::vector<std::string>& renames)
 {
-    try {
-        (void)rename_tensors(numbered(names), renames);
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "";
+    return caught<Error>([&] { (void)rename_tensors(numbered(names), renames); });
 }
 
 } // namespace

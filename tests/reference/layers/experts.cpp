@@ -258,12 +258,7 @@ TEST_CASE("a mixture of experts refuses tokens and weights that disagree", "[lay
     const auto refusal = [&](const auto& change, const ExpertsOptions& options = {}) -> std::string {
         ExpertsWeights weights = right;
         change(weights);
-        try {
-            experts(x, weights, options);
-        } catch (const Error& error) {
-            return error.what();
-        }
-        return "";
+        return caught<Error>([&] { experts(x, weights, options); });
     };
     const auto nothing = [](ExpertsWeights&) {};
     CHECK_THROWS_WITH(experts(numbers.matrix(2, 5), right), ContainsSubstring("x (2, 5) and router weights (4, 4) must "

@@ -78,12 +78,7 @@ std::string latent_refusal(const LatentAttentionWeights& right, const Change& ch
 {
     LatentAttentionWeights weights = right;
     change(weights);
-    try {
-        latent_attention(Matrix(Matrix::shape_type{3, 6}, 1.0), weights, options);
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "";
+    return caught<Error>([&] { latent_attention(Matrix(Matrix::shape_type{3, 6}, 1.0), weights, options); });
 }
 
 } // namespace

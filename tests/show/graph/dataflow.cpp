@@ -51,12 +51,7 @@ Pairs paths_of(const Dataflow& dataflow, DataflowBox::Kind kind)
 
 std::string refusal(const Recording& recording, const DataflowOptions& options = {})
 {
-    try {
-        dataflow_of(recording, options);
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "drawn";
+    return test::caught<Error>([&] { dataflow_of(recording, options); }, "drawn");
 }
 
 } // namespace

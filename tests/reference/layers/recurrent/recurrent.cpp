@@ -83,15 +83,7 @@ RecurrentCellWeights cell_with_gates(const std::vector<double>& biases, std::siz
 
 constexpr double open = 1000, shut = -1000; // so far out that the gate is exactly one or zero
 
-std::string complaint_of(const std::function<void()>& run)
-{
-    try {
-        run();
-    } catch (const ShapeError& error) {
-        return error.what();
-    }
-    return "fits";
-}
+std::string complaint_of(const std::function<void()>& run) { return caught<ShapeError>(run, "fits"); }
 
 } // namespace
 
