@@ -2,6 +2,7 @@
 
 #include "attn/core/error.hpp"
 
+#include "caught.hpp"
 #include "test.hpp"
 
 #include <string>

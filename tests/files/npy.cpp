@@ -1,6 +1,7 @@
 #include "attn/files/npy.hpp"
 
 #include "attn/core/error.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "attn/formula/evaluate.hpp"
 
+#include "caught.hpp"
 #include "test.hpp"
 
 #include <cmath>

@@ -4,6 +4,7 @@
 
 #include "interventions.hpp"
 #include "drawn.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/recorder.hpp"

@@ -2,6 +2,7 @@
 
 #include "interventions.hpp"
 #include "drawn.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/recorder.hpp"

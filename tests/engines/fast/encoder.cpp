@@ -3,6 +3,7 @@
 #include "interventions.hpp"
 #include "drawn_layers.hpp"
 #include "masked.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/recorder.hpp"

@@ -1,5 +1,6 @@
 #include "attn/engines/mpi/layout.hpp"
 
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/error.hpp"

@@ -1,5 +1,6 @@
 #include "attn/engines/mpi/ring_attention.hpp"
 
+#include "caught.hpp"
 #include "test.hpp"
 #include "whole.hpp"
 

@@ -14,6 +14,7 @@
 
 #include "sources.hpp"
 #include "temporary_folder.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include <algorithm>

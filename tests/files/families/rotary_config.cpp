@@ -2,6 +2,7 @@
 
 #include "by_hand.hpp"
 #include "golden.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/recorder.hpp"

@@ -10,6 +10,7 @@
 #include "generators.hpp"
 #include "reference/layers/examples.hpp"
 #include "renamed.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 using namespace attn;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/files/weights/state_dict.hpp"

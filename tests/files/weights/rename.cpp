@@ -1,6 +1,7 @@
 #include "attn/files/weights/rename.hpp"
 
 #include "examples.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 using namespace attn;

@@ -3,6 +3,7 @@
 #include "reference/layers/examples.hpp"
 #include "masked.hpp"
 #include "step_tables.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"

@@ -1,6 +1,7 @@
 #include "attn/show/graph/dataflow.hpp"
 
 #include "attn/core/error.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include <algorithm>
