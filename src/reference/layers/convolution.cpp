@@ -93,8 +93,6 @@ T convolution(const T& tokens, const ConvolutionWeights& weights, const Convolut
     return T(trace("output[(b,) n, d_out]", bias ? product + *bias : product));
 }
 
-#define ATTN_INSTANTIATE(T) template decltype(convolution<T>) convolution<T>;
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(convolution)
 
 } // namespace attn

@@ -105,10 +105,6 @@ MultiHeadOf<T> differential_attention(const T& x, const DifferentialAttentionWei
     return {T(map_output(merged, learned.maps.output, trace)), all_as<T>(std::move(all_weights))};
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template MultiHeadOf<T> differential_attention(const T&, const DifferentialAttentionWeights&,                      \
-                                                   const DifferentialAttentionOptions&, const Trace&);
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(differential_attention)
 
 } // namespace attn

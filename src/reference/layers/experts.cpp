@@ -232,8 +232,6 @@ T experts(const T& tokens, const ExpertsWeights& weights, const ExpertsOptions& 
     return T(trace("output[(b,) n, d_model]", routed + shared));
 }
 
-#define ATTN_INSTANTIATE(T) template decltype(experts<T>) experts<T>;
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(experts)
 
 } // namespace attn

@@ -79,10 +79,6 @@ T gated_feed_forward(const T& tokens, const GatedFeedForwardWeights& weights, co
     return T(linear(gated, weights.down, {"gated", "down", "d_ff", "d_model", "n", "output"}, trace));
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template T gated_feed_forward(const T&, const GatedFeedForwardWeights&, const GatedFeedForwardOptions&,            \
-                                  const Trace&);
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(gated_feed_forward)
 
 } // namespace attn

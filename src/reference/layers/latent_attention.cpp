@@ -335,13 +335,10 @@ CachedLatentAttentionOf<T> cached_absorbed_latent_attention(const T& x, const Pa
     return attend<AbsorbedHeads>(function, x, past, weights, options, trace);
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template decltype(latent_attention<T>) latent_attention<T>;                                                        \
-    template decltype(absorbed_latent_attention<T>) absorbed_latent_attention<T>;                                      \
-    template decltype(cached_latent_attention<T>) cached_latent_attention<T>;                                          \
-    template decltype(cached_absorbed_latent_attention<T>) cached_absorbed_latent_attention<T>;
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(latent_attention)
+ATTN_MAKE_FOR_SEQUENCES(absorbed_latent_attention)
+ATTN_MAKE_FOR_SEQUENCES(cached_latent_attention)
+ATTN_MAKE_FOR_SEQUENCES(cached_absorbed_latent_attention)
 
 std::optional<double> latent_attention_scale(const RotaryScaling& scaling, std::size_t d_k)
 {
