@@ -23,9 +23,7 @@ public:
     {
     }
     template <std::integral Number>
-    requires(!std::same_as<Number, char>) MessagePart(Number number) : text_(std::to_string(number))
-    {
-    }
+    requires(!std::same_as<Number, char>) MessagePart(Number number) : text_(std::to_string(number)) {}
 
     const std::string& text() const { return text_; }
 

@@ -24,14 +24,6 @@ Paths paths(const Recorder& recorder)
     return result;
 }
 
-BatchMask random_batch_mask(Numbers& numbers, std::size_t b, std::size_t n, std::size_t m)
-{
-    BatchMask mask(BatchMask::shape_type{b, n, m});
-    for (bool& allowed : mask)
-        allowed = numbers.number() < 0.7;
-    return mask;
-}
-
 /// Whether every part allows the pair.
 bool allowed_by_hand(const MaskParts& parts, const Shape& pairs, std::size_t b, std::size_t i, std::size_t j)
 {
