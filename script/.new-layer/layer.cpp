@@ -17,8 +17,6 @@ T new_layer(const T& tokens, const NewLayerWeights& weights, const Trace& caller
     return T(trace("output[(b,) n, d_model]", x * gain));
 }
 
-#define ATTN_INSTANTIATE(T) template T new_layer(const T&, const NewLayerWeights&, const Trace&);
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(new_layer)
 
 } // namespace attn

@@ -436,7 +436,7 @@ diff::NameRule read_rule(const std::string& text)
 {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-        throw Error(text + " is not of the form NAME=STEP");
+        throw Error(text, " is not of the form NAME=STEP");
     return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
@@ -447,10 +447,10 @@ void expect_no_reference_needed(const Request& request)
     const bool is_needed = !options.names.empty() || options.table || options.atol || options.rtol || options.type ||
                            options.all || options.everywhere || request.diagnoses || request.budget;
     if (is_needed)
-        throw Error(request.reference.string() +
+        throw Error(request.reference.string(),
                     " is no trace, so that two runs are compared: only --json and --json-file go with that");
     if (is_trace(request.mine))
-        throw Error(request.mine.string() + " is a trace, and " + request.reference.string() +
+        throw Error(request.mine.string(), " is a trace, and ", request.reference.string(),
                     " is none: give the trace first");
 }
 

@@ -42,7 +42,7 @@ int check_exercise(const Request& request)
         print_lines(to_text(hints_on({call, reference, expected, mine->second, "your function"}), stage));
     }
     if (right.empty() && wrong.empty())
-        throw Error(request.found.string() + " has no result of a call: call.0, call.1, …");
+        throw Error(request.found.string(), " has no result of a call: call.0, call.1, …");
     for (const std::string& function : right)
         print("{} is right.\n", function);
     return wrong.empty() ? 0 : 1;

@@ -47,7 +47,7 @@ void expect_text(const std::string& text)
     if (text.empty())
         throw Error("the value is empty");
     if (text.starts_with("--")) // CLI11 takes any word that follows
-        throw Error("the value is missing: " + text + " is a flag");
+        throw Error("the value is missing: ", text, " is a flag");
 }
 
 } // namespace
@@ -100,7 +100,7 @@ FlagValue number(std::function<void(double)> store, std::optional<double> preset
         const bool is_usable = value && std::isfinite(*value) && (range != NumberRange::above_zero || *value > 0) &&
                                (range != NumberRange::from_zero || *value >= 0);
         if (!is_usable)
-            throw Error(text + " is not a finite number" +
+            throw Error(text, " is not a finite number",
                         (range == NumberRange::any          ? ""
                          : range == NumberRange::above_zero ? " above zero"
                                                             : " from zero"));
@@ -266,21 +266,21 @@ struct Parser {
         for (const auto& [flag, option] : flags) {
             const std::string name = long_name(*flag);
             if (option->count() > 1 && !flag->value.takes_several)
-                throw UsageError(name + " is given " + std::to_string(option->count()) + " times, expected once");
+                throw UsageError(name, " is given ", option->count(), " times, expected once");
             for (const std::string& text : option->results())
                 try {
                     flag->value.take(text);
                 } catch (const Error& error) {
-                    throw UsageError(name + ": " + error.what());
+                    throw UsageError(name, ": ", error.what());
                 }
         }
         for (const auto& [flag, option] : flags) {
             if (option->count() == 0 && (flag->is_required || is_positional(*flag)))
-                throw UsageError(long_name(*flag) + " is required");
+                throw UsageError(long_name(*flag), " is required");
             if (option->count() > 0 && !flag->needs.empty() && !is_given(flag->needs))
-                throw UsageError(long_name(*flag) + " has no effect without " + flag->needs);
+                throw UsageError(long_name(*flag), " has no effect without ", flag->needs);
             if (option->count() > 0 && !flag->excludes.empty() && is_given(flag->excludes))
-                throw UsageError(long_name(*flag) + " can't be given with " + flag->excludes);
+                throw UsageError(long_name(*flag), " can't be given with ", flag->excludes);
         }
         if (!command.run)
             throw UsageError("which command?");
@@ -290,7 +290,7 @@ struct Parser {
 int parse_and_run(const Parser& parser, int argc, const char* const* argv)
 {
     const auto refuse = [&](const std::string& message) {
-        throw UsageError(message + " (see " + parser.chosen().path + " --help)");
+        throw UsageError(message, " (see ", parser.chosen().path, " --help)");
     };
     try {
         parser.app.parse(argc, argv);

@@ -47,10 +47,9 @@ Array read_seed(const Request& request, const Recording& recording)
         const Step& of = recording.steps[formula::step_of_gradients(recording, request.of)];
         std::erase_if(arrays, [&](const auto& array) { return !is_gradient_of(array.first, of, recording); });
         if (arrays.size() != 1)
-            throw Error(fmt::format(
-                "--seed: {} has several arrays, and {} of them are called the gradient of {}: expected one, "
-                "such as grad.{} or {}.grad",
-                request.seed.string(), arrays.size(), of.path, of.path, of.path));
+            throw Error(fmt::format("--seed: {} has several arrays, and {} of them are called the gradient of {}: "
+                                    "expected one, such as grad.{} or {}.grad",
+                                    request.seed.string(), arrays.size(), of.path, of.path, of.path));
     }
     if (arrays.empty())
         throw Error(fmt::format("--seed: {} has no array, expected the gradient to begin with", request.seed.string()));
@@ -63,7 +62,7 @@ Recording forward_part(const Recording& recording, const std::string& of)
     Recording forward = formula::without_gradients(recording);
     const std::string path = of.substr(0, of.find('['));
     if (formula::StepNames(recording).find(path) && !formula::StepNames(forward).find(path))
-        throw Error("--of: " + path + " is a gradient, or follows from one; expected a step of the forward pass");
+        throw Error("--of: ", path, " is a gradient, or follows from one; expected a step of the forward pass");
     return forward;
 }
 
@@ -82,7 +81,7 @@ formula::GradientOptions asked_for(const Request& request, const Recording& reco
     if (request.seed.empty())
         return options;
     if (bracket != std::string::npos)
-        throw Error("--seed: --of " + request.of + " says where the gradient begins already");
+        throw Error("--seed: --of ", request.of, " says where the gradient begins already");
     options.seed = read_seed(request, recording);
     return options;
 }

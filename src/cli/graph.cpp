@@ -33,7 +33,7 @@ Format format_of(const Request& request)
         return *request.format;
     const std::string ending = request.picture.extension().string();
     if (!request.picture.empty() && ending != ".svg" && ending != ".dot")
-        throw Error("-o: " + request.picture.string() + " ends neither in .svg nor in .dot: give --format");
+        throw Error("-o: ", request.picture.string(), " ends neither in .svg nor in .dot: give --format");
     return ending == ".svg" ? Format::svg : Format::dot;
 }
 
@@ -65,7 +65,7 @@ int draw(Request request)
     } catch (const files::FileError&) {
         throw;
     } catch (const Error& error) {
-        throw Error(request.trace.string() + ": " + error.what());
+        throw Error(request.trace.string(), ": ", error.what());
     }
     return 0;
 }

@@ -85,7 +85,7 @@ public:
         for (const std::string& pattern : patterns_)
             if (!used_.contains(pattern)) {
                 const auto alias = aliases_.find(pattern);
-                throw Error("--only " + pattern +
+                throw Error("--only ", pattern,
                             (alias == aliases_.end()
                                  ? " fits no step"
                                  : " is another name of " + alias->second + ": give --only " + alias->second));
@@ -152,7 +152,7 @@ files::NamedArrays read_weights(const Module& module, const Request& request)
     try {
         arrays = files::rename_tensors(std::move(arrays), request.renames);
     } catch (const Error& error) {
-        throw Error(request.weights.string() + ": --rename: " + error.what());
+        throw Error(request.weights.string(), ": --rename: ", error.what());
     }
     for (auto& [name, array] : arrays)
         if (request.interventions.round && array.type == ElementType::real)
@@ -168,9 +168,8 @@ void expect_no_config(const std::filesystem::path& weights)
     const std::filesystem::path config = weights.parent_path() / "config.json";
     if (!std::filesystem::exists(config) || !files::read_json_object(config, "a configuration").contains("model_type"))
         return;
-    throw Error(config.string() +
-                " describes a whole model: give its folder to attn run model, which reads it. Or give "
-                "--without-config: then the flags alone say what is computed");
+    throw Error(config.string(), " describes a whole model: give its folder to attn run model, which reads it. Or give "
+                                 "--without-config: then the flags alone say what is computed");
 }
 
 /// Runs a module, and says which file is at fault where it can't.
@@ -183,7 +182,7 @@ int run(const Module& module, const Request& request)
         return 0;
     }
     if (request.input.empty())
-        throw Error("--input is missing: an .npz file with the arrays that " + module.name + " takes (see --help)");
+        throw Error("--input is missing: an .npz file with the arrays that ", module.name, " takes (see --help)");
     expect_not_replaced("--trace", request.trace, {request.input, request.weights});
     for (const std::filesystem::path& file : module.files_read())
         expect_not_replaced("--trace", request.trace, {file});
@@ -219,9 +218,9 @@ int run(const Module& module, const Request& request)
     } catch (const files::WeightsError& error) {
         throw ErrorList(printable(request.weights.string()) + ": " + error.what());
     } catch (const InputNamesError& error) {
-        throw Error(request.input.string() + " " + error.what());
+        throw Error(request.input.string(), " ", error.what());
     } catch (const Error& error) {
-        throw Error(request.input.string() + ": " + error.what());
+        throw Error(request.input.string(), ": ", error.what());
     }
     interventions.expect_effect();
     if (chosen)

@@ -53,7 +53,7 @@ void expect_not_replaced(std::string_view flag, const std::filesystem::path& wri
     for (const std::filesystem::path& source : read) {
         std::error_code missing;
         if (!written.empty() && std::filesystem::equivalent(written, source, missing))
-            throw Error(std::string(flag) + " would replace " + source.string() + ", which is read");
+            throw Error(flag, " would replace ", source.string(), ", which is read");
     }
 }
 

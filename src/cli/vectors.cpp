@@ -120,7 +120,7 @@ std::vector<vectors::Json> read_vectors(const Request& request)
     std::vector<std::filesystem::path> paths;
     if (!request.folder.empty()) {
         if (!std::filesystem::is_directory(request.folder))
-            throw Error("--vectors: " + request.folder.string() + " is no folder; vectors/cases of the project is one");
+            throw Error("--vectors: ", request.folder.string(), " is no folder; vectors/cases of the project is one");
         for (const auto& entry : std::filesystem::directory_iterator(request.folder))
             if (entry.path().extension() == ".json")
                 paths.push_back(entry.path());
@@ -131,11 +131,11 @@ std::vector<vectors::Json> read_vectors(const Request& request)
         files::about_file(path, "", [&] { vectors::expect_vectors(all.back()); });
     }
     if (all.empty())
-        throw Error("--vectors: " + request.folder.string() +
+        throw Error("--vectors: ", request.folder.string(),
                     " has no files of vectors; vectors/cases of the project has");
     for (const std::string& function : request.functions)
         if (std::ranges::none_of(all, [&](const vectors::Json& file) { return file.at("function") == function; }))
-            throw Error("--function: there are no vectors of " + function);
+            throw Error("--function: there are no vectors of ", function);
     return all;
 }
 
@@ -147,8 +147,8 @@ public:
         std::error_code error;
         std::string path = (std::filesystem::temp_directory_path(error) / "attn-vectors-XXXXXX").string();
         if (error || ::mkdtemp(path.data()) == nullptr)
-            throw Error("no temporary folder can be made: " +
-                        (error ? error : std::error_code(errno, std::generic_category())).message() +
+            throw Error("no temporary folder can be made: ",
+                        (error ? error : std::error_code(errno, std::generic_category())).message(),
                         "; TMPDIR says where");
         path_ = path;
     }
@@ -214,15 +214,13 @@ vectors::Answers ask(const Request& request, const vectors::Json& question, cons
     const show::ProcessResult ended = show::run_process(
         {"/bin/sh", "-c", command}, "", std::chrono::seconds(request.limit), {}, show::ProcessOutput::shared);
     if (ended.end == show::ProcessResult::End::too_slow)
-        throw Error("the program ran for more than " + std::to_string(request.limit) +
-                    " s; --limit S allows S seconds");
+        throw Error("the program ran for more than ", request.limit, " s; --limit S allows S seconds");
     if (ended.code == not_expressed)
         return std::nullopt;
     if (constexpr int signals = 128; ended.code > signals)
-        throw Error("the program was stopped by signal " + std::to_string(ended.code - signals) + ", exit code " +
-                    std::to_string(ended.code));
+        throw Error("the program was stopped by signal ", ended.code - signals, ", exit code ", ended.code);
     if (ended.code != 0)
-        throw Error("the program ended with exit code " + std::to_string(ended.code));
+        throw Error("the program ended with exit code ", ended.code);
     const nlohmann::json found = files::read_json_object(output, "the results of the program");
     std::map<std::string, Array, std::less<>> answers;
     for (const auto& [name, array] : found.items())
@@ -264,8 +262,7 @@ int grade_program(const Request& request)
 {
     for (const std::string what : {"{input}", "{output}"})
         if (request.program.find(what) == std::string::npos)
-            throw Error("--program: there is no " + what +
-                        " in the command, expected such as './mine {input} {output}'");
+            throw Error("--program: there is no ", what, " in the command, expected such as './mine {input} {output}'");
     const std::vector<vectors::Json> all = read_vectors(request);
     const OwnFolder folder;
     std::vector<vectors::Grade> grades;

@@ -28,7 +28,7 @@ int verify_trace(const Request& request)
     const Recording recording = files::read_trace(path);
     const formula::Verification verification = files::about_file(path, "", [&] { return formula::verify(recording); });
     if (verification.inputs() == verification.checks.size())
-        throw Error(path.string() + ": no step has a formula, so there is nothing to recompute");
+        throw Error(path.string(), ": no step has a formula, so there is nothing to recompute");
     for (const formula::StepCheck& check : verification.checks)
         if (!check.passed())
             print("{}\n", check.message);

@@ -29,7 +29,7 @@ std::size_t element_count(const Shape& shape)
     std::size_t count = 1;
     for (const std::size_t size : shape)
         if (__builtin_mul_overflow(count, size, &count))
-            throw Error("the shape " + to_string(shape) + " has more elements than a computer can count");
+            throw Error("the shape ", shape, " has more elements than a computer can count");
     return count;
 }
 
@@ -39,7 +39,7 @@ Array permuted(const Array& array, const std::vector<std::size_t>& order)
     std::ranges::sort(sorted);
     std::iota(axes.begin(), axes.end(), std::size_t{0});
     if (sorted != axes)
-        throw Error("permute needs each of the " + std::to_string(array.rank()) + " axes once");
+        throw Error("permute needs each of the ", array.rank(), " axes once");
 
     std::vector<std::size_t> strides(order.size()), own(order.size(), 1); // of the result's axes, and of the array's
     for (std::size_t axis = order.size(); axis-- > 1;)

@@ -29,7 +29,7 @@ double Budget::left() const { return billion * static_cast<double>(size_) - oper
 void Budget::spend(double operations)
 {
     if (left() < operations)
-        throw BudgetError("needs more than the budget of " + std::to_string(size_) +
+        throw BudgetError("needs more than the budget of ", size_,
                           " billion operations; --budget N raises it to N billion");
     operations_ += operations;
 }

@@ -99,8 +99,8 @@ void expect_memory(std::string_view name, const Shape& shape, std::size_t elemen
         return;
     const double needed = bytes + elements * static_cast<double>(beside);
     if (const std::size_t left = memory_left(); needed > static_cast<double>(left))
-        throw Error(std::string(name) + " would be " + to_string(shape) + ", " + bytes_text(bytes) + ", and there " +
-                    "is memory for " + bytes_text(static_cast<double>(left)) + ": give smaller inputs, or more memory");
+        throw Error(name, " would be ", shape, ", ", bytes_text(bytes), ", and there ", "is memory for ",
+                    bytes_text(static_cast<double>(left)), ": give smaller inputs, or more memory");
 }
 
 } // namespace attn

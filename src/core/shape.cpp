@@ -21,8 +21,8 @@ std::string with_size(const AxisOf& operand)
 void expect_agreement(std::string_view function, std::string_view letter, const AxisOf& left, const AxisOf& right)
 {
     if (left.size() != right.size())
-        throw ShapeError(std::string(function) + ": " + with_shape(left) + " and " + with_shape(right) +
-                         " must agree in " + std::string(letter) + ": " + with_size(left) + ", " + with_size(right));
+        throw ShapeError(function, ": ", with_shape(left), " and ", with_shape(right), " must agree in ", letter, ": ",
+                         with_size(left), ", ", with_size(right));
 }
 
 } // namespace attn

@@ -32,7 +32,7 @@ void expect_elements(const Array& array, ElementType wanted)
     if (wanted == ElementType::integer)
         for (const double value : array.values)
             if (!(value == std::trunc(value) && std::abs(value) <= 0x1p53))
-                throw Error("holds " + exact_text(value) + ", expected whole numbers");
+                throw Error("holds ", exact_text(value), ", expected whole numbers");
 }
 
 } // namespace
@@ -50,11 +50,10 @@ template <Traceable T>
 T from_array(const Array& array)
 {
     if (array.rank() != rank_of<T>)
-        throw Error("an array of shape " + to_string(array.shape) + " has " + std::to_string(array.rank()) +
-                    " axes, expected " + std::to_string(rank_of<T>));
+        throw Error("an array of shape ", array.shape, " has ", array.rank(), " axes, expected ", rank_of<T>);
     if (array.size() != element_count(array.shape))
-        throw Error("an array of shape " + to_string(array.shape) + " holds " + std::to_string(array.size()) +
-                    " numbers, expected " + std::to_string(element_count(array.shape)));
+        throw Error("an array of shape ", array.shape, " holds ", array.size(), " numbers, expected ",
+                    element_count(array.shape));
     expect_elements(array, element_type<T>());
 
     if constexpr (std::is_arithmetic_v<T>) {

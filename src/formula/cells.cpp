@@ -53,7 +53,7 @@ Shape broadcast(const Shape& left, const Shape& right)
     for (std::size_t axis = 0; axis < shorter.size(); ++axis) {
         std::size_t& size = both[shift + axis];
         if (size != shorter[axis] && size != 1 && shorter[axis] != 1)
-            throw Error("the shapes " + to_string(left) + " and " + to_string(right) + " don't broadcast");
+            throw Error("the shapes ", left, " and ", right, " don't broadcast");
         size = size == 1 ? shorter[axis] : size;
     }
     return both;

@@ -25,7 +25,7 @@ public:
             throw Error("there are no gradients");
         const auto of = again_.names().find(std::string_view(first->path).substr(gradient_scope.size()));
         if (!of)
-            throw Error(first->path + " is the gradient of no step");
+            throw Error(first->path, " is the gradient of no step");
         seed_ = &first->value;
         of_ = *of;
     }

@@ -33,8 +33,7 @@ private:
     {
         const Step& step = steps_[i];
         if (offset >= step.value.size() || element_count(step.value.shape) != step.value.size())
-            throw Error(step.path + " has no number " + std::to_string(offset) + " in its shape " +
-                        to_string(step.value.shape));
+            throw Error(step.path, " has no number ", offset, " in its shape ", step.value.shape);
         const Shape index = index_at(offset, step.value.shape);
         Explanation explanation;
         explanation.cell = step.path + bracketed(index);
@@ -50,17 +49,16 @@ private:
             Scalars& scalars = scalars_of(i);
             const Shape& shape = scalars.formula().root().shape;
             if (shape != step.value.shape)
-                throw Error(step.formula + " has the shape " + to_string(shape) + ", and the step " +
-                            to_string(step.value.shape));
+                throw Error(step.formula, " has the shape ", shape, ", and the step ", step.value.shape);
             const Scalar& scalar = scalars.at(offset);
             explanation.error = scalar.value.error;
             write(explanation, scalar, i, depth);
             explanation.cells = cells_in(scalar);
             compare(explanation, step, scalar);
         } catch (const BudgetError& error) {
-            throw BudgetError(explanation.cell + ": its explanation " + error.what());
+            throw BudgetError(explanation.cell, ": its explanation ", error.what());
         } catch (const Error& error) {
-            throw Error(explanation.cell + " can't be explained: " + error.what());
+            throw Error(explanation.cell, " can't be explained: ", error.what());
         }
         return explanation;
     }
@@ -201,8 +199,7 @@ ExplainedCells find_cells(const Recording& recording, std::string_view text)
         constexpr std::size_t most = 1000;
         const std::size_t count = element_count(shape);
         if (count > most)
-            throw Error(std::string(text) + " is " + std::to_string(count) + " numbers, more than " +
-                        std::to_string(most) + ", of " + step.path + ", " + example(step));
+            throw Error(text, " is ", count, " numbers, more than ", most, ", of ", step.path, ", ", example(step));
         asked.is_single = shape.empty();
         for (std::size_t i = 0; i < count; ++i) {
             const Scalar& cell = cells.at(i);

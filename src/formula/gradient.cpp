@@ -237,8 +237,7 @@ private:
     {
         const Step& of = forward_.steps[step];
         if (value.shape != of.value.shape)
-            throw Error(path + " has the shape " + to_string(value.shape) + ", and " + of.path + ' ' +
-                        to_string(of.value.shape));
+            throw Error(path, " has the shape ", value.shape, ", and ", of.path, ' ', of.value.shape);
         append(path, step, std::move(formula), std::move(value));
     }
 
@@ -247,7 +246,7 @@ private:
         try {
             return evaluate(formula, [&](std::string_view name) { return value_of(path, name); }).value;
         } catch (const Error& error) {
-            throw Error(path + " can't be computed: " + error.what());
+            throw Error(path, " can't be computed: ", error.what());
         }
     }
 
@@ -375,8 +374,8 @@ Array seed_of(const Step& of, const GradientOptions& options)
 {
     if (options.seed) {
         if (options.seed->shape != of.value.shape)
-            throw Error("the gradient to begin with has the shape " + to_string(options.seed->shape) + ", expected " +
-                        to_string(of.value.shape) + " as " + of.path);
+            throw Error("the gradient to begin with has the shape ", options.seed->shape, ", expected ", of.value.shape,
+                        " as ", of.path);
         return *options.seed;
     }
     return {of.value.shape, std::vector<double>(of.value.size(), 1.0)};
@@ -421,11 +420,11 @@ Recording gradients(const Recording& recording, const GradientOptions& options)
 {
     for (const Step& step : recording.steps)
         if (step.path.starts_with(gradient_scope))
-            throw Error("there are gradients already: " + step.path);
+            throw Error("there are gradients already: ", step.path);
     const std::size_t of = step_of_gradients(recording, options.of);
     const Step& step = recording.steps[of];
     if (step.value.type != ElementType::real)
-        throw Error(step.path + " has whole numbers or booleans, which have no gradient");
+        throw Error(step.path, " has whole numbers or booleans, which have no gradient");
     return BackwardPass(recording, of, seed_of(step, options)).result();
 }
 

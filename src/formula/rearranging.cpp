@@ -97,7 +97,7 @@ void shape_permute(Shaped& call, const Shaper& shaper)
         order.push_back(shaper.axis(call.expression->operands[i], rank));
     for (std::size_t axis = 0; axis < rank; ++axis)
         if (order.size() != rank || std::ranges::find(order, axis) == order.end())
-            throw Error("permute needs each of the " + std::to_string(rank) + " axes once");
+            throw Error("permute needs each of the ", rank, " axes once");
     reorder(call, order);
 }
 
@@ -116,7 +116,7 @@ void shape_reshape(Shaped& call, const Shaper& shaper)
     if (const std::size_t others = element_count(call.shape); open && others > 0 && count % others == 0)
         call.shape[*open] = count / others;
     if (element_count(call.shape) != count)
-        throw Error("reshape: " + to_string(shape) + " doesn't have as many numbers as " + to_string(call.shape));
+        throw Error("reshape: ", shape, " doesn't have as many numbers as ", call.shape);
     call.type = call.operands[0].type;
     add_loop(call, {count}, {0, {1}}, {0, {1}});
 }
@@ -148,8 +148,8 @@ void shape_concat(Shaped& call, const Shaper& shaper)
         if (like.size() == call.rank())
             like[axis] = call.shape[axis];
         if (like != call.shape)
-            throw Error("concat: the shapes " + to_string(call.operands[0].shape) + " and " + to_string(part.shape) +
-                        " differ elsewhere than along axis " + std::to_string(axis));
+            throw Error("concat: the shapes ", call.operands[0].shape, " and ", part.shape,
+                        " differ elsewhere than along axis ", axis);
         call.shape[axis] += part.shape[axis];
     }
     const Shape strides = strides_of(call.shape);
@@ -176,7 +176,7 @@ void shape_interleave(Shaped& call, const Shaper&)
 {
     const Shape &first = call.operands[0].shape, &second = call.operands[1].shape;
     if (first != second || first.empty())
-        throw Error("interleave: the shapes " + to_string(first) + " and " + to_string(second) + " differ");
+        throw Error("interleave: the shapes ", first, " and ", second, " differ");
     call.shape = first;
     call.type = common_type(call.operands);
     if (__builtin_mul_overflow(first.back(), std::size_t{2}, &call.shape.back()))
@@ -257,7 +257,7 @@ void shape_diagonal(Shaped& call, const Shaper&)
 {
     const Shape& shape = call.operands[0].shape;
     if (shape.size() != 1)
-        throw Error("diag needs a vector, not a tensor " + to_string(shape));
+        throw Error("diag needs a vector, not a tensor ", shape);
     call.shape = {shape[0], shape[0]};
     call.type = call.operands[0].type;
     add_loop(call, shape, {0, {shape[0] + 1}}, {0, {1}});
@@ -477,7 +477,7 @@ std::size_t row_start(const Shaped& call, double id)
 {
     const Shape& table = call.operands[0].shape;
     if (!(id >= 0 && id < static_cast<double>(table[0])) || id != std::trunc(id))
-        throw Error("there is no row " + exact_text(id) + " in a table " + to_string(table));
+        throw Error("there is no row ", exact_text(id), " in a table ", table);
     return static_cast<std::size_t>(id) * row_length(call);
 }
 

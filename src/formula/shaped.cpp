@@ -13,7 +13,7 @@ void expect_arguments(const Shaper& shaper, const Function& function, const Expr
     const std::size_t given = call.operands.size(), wanted = function.tensors + function.numbers_after;
     const bool has_first_keyword = given == wanted + 1 && !function.keywords.empty(); // x.sum(0)
     if (function.more != Function::More::nothing ? given < wanted : given != wanted && !has_first_keyword)
-        throw Error(call.text + " takes " + std::to_string(wanted) + " arguments, not " + std::to_string(given));
+        throw Error(call.text, " takes ", wanted, " arguments, not ", given);
     for (const Keyword& keyword : call.keywords)
         if (std::ranges::find(function.keywords, keyword.name) == function.keywords.end())
             shaper.fail(keyword.value, call.text + " takes no keyword " + keyword.name);
@@ -65,7 +65,7 @@ Shaped Shaper::shaped(const Expression& expression) const
         result.expression = &expression;
         result.function = find_function(expression);
         if (result.function == nullptr)
-            throw Error("there is no function " + expression.text);
+            throw Error("there is no function ", expression.text);
         const Function& function = *result.function;
         if (expression.kind == Expression::Kind::call)
             expect_arguments(*this, function, expression);
@@ -84,9 +84,9 @@ const Array& Shaper::array(const std::string& name) const
 {
     const Array* array = lookup_(name);
     if (array == nullptr)
-        throw Error("no earlier step is called " + name);
+        throw Error("no earlier step is called ", name);
     if (element_count(array->shape) != array->size())
-        throw Error(name + " doesn't have as many numbers as its shape " + to_string(array->shape));
+        throw Error(name, " doesn't have as many numbers as its shape ", array->shape);
     return *array;
 }
 
@@ -126,7 +126,7 @@ std::size_t Shaper::needed_axis(const Expression& call, std::size_t rank) const
 {
     const std::optional<std::size_t> axis = axis_keyword(call, rank);
     if (!axis)
-        throw Error(call.text + " must say along which axis: axis=0");
+        throw Error(call.text, " must say along which axis: axis=0");
     return *axis;
 }
 

@@ -270,7 +270,7 @@ void shape_top_k(Shaped& call, const Shaper& shaper)
     call.type = ElementType::boolean;
     const std::size_t count = shaper.count(call.expression->operands[1]);
     if (count < 1 || count > call.length)
-        throw Error("top_k: found " + std::to_string(count) + " of " + std::to_string(call.length) +
+        throw Error("top_k: found ", count, " of ", call.length,
                     " numbers, expected at least one and no more than there are");
     call.number = static_cast<double>(count);
 }
@@ -336,7 +336,7 @@ void shape_product(Shaped& call, const Shaper&)
     call.length = left.back();
     call.steps = {1, m};
     if (call.length != right[right.size() - (is_column ? 1 : 2)])
-        throw Error("the shapes " + to_string(left) + " and " + to_string(right) + " don't fit @");
+        throw Error("the shapes ", left, " and ", right, " don't fit @");
     const Shape left_stack(left.begin(), left.end() - (is_row ? 1 : 2));
     const Shape right_stack(right.begin(), right.end() - (is_column ? 1 : 2));
     const std::size_t left_size = is_row ? 0 : left[left.size() - 2] * call.length, right_size = call.length * m;
@@ -572,8 +572,7 @@ void shape_scattered(Shaped& call, const Shaper& shaper)
 {
     const Shape &rows = call.operands[0].shape, &ids = call.operands[1].shape;
     if (rows.size() < ids.size() || !std::equal(ids.begin(), ids.end(), rows.begin()))
-        throw Error("scatter_add wants a row for each id: the shapes are " + to_string(rows) + " and " +
-                    to_string(ids));
+        throw Error("scatter_add wants a row for each id: the shapes are ", rows, " and ", ids);
     call.shape.assign(rows.begin() + static_cast<std::ptrdiff_t>(ids.size()), rows.end());
     call.length = element_count(call.shape); // of a row
     call.shape.insert(call.shape.begin(), shaper.count(call.expression->operands[2]));
@@ -583,7 +582,7 @@ void shape_scattered(Shaped& call, const Shaper& shaper)
 std::size_t row_of(const Shaped& call, double id)
 {
     if (!(id >= 0 && id < static_cast<double>(call.shape[0])) || id != std::trunc(id))
-        throw Error("scatter_add: there is no row " + exact_text(id) + " of " + std::to_string(call.shape[0]));
+        throw Error("scatter_add: there is no row ", exact_text(id), " of ", call.shape[0]);
     return static_cast<std::size_t>(id);
 }
 

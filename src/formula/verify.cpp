@@ -65,7 +65,7 @@ StepCheck check_step(const Recording& recording, const StepNames& names, std::si
     try {
         compare(step, evaluate(step.formula, lookup, rounding_of(step, program_roundoff)), check);
     } catch (const BudgetError& error) {
-        throw BudgetError("step " + step.path.substr(0, 100) + " " + error.what());
+        throw BudgetError("step ", step.path.substr(0, 100), " ", error.what());
     } catch (const Error& error) {
         check.verdict = StepCheck::Verdict::unusable;
         check.message = step.path + " can't be recomputed: " + error.what();

@@ -79,8 +79,8 @@ void Interventions::expect_effect() const
     for (const auto& ablation : ablations_)
         ablation->expect_effect();
     if (mistaken_ && mistaken_->broken().empty())
-        throw Error("the mistake " + pitfall_ + " can't be made here: no step is computed as " +
-                    std::string(find_pitfall(pitfall_).shown().right) + ", with % for any text");
+        throw Error("the mistake ", pitfall_, " can't be made here: no step is computed as ",
+                    find_pitfall(pitfall_).shown().right, ", with % for any text");
 }
 
 } // namespace attn::mistakes

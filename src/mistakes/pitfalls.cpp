@@ -272,7 +272,7 @@ const Pitfall& find_pitfall(std::string_view id)
         if (!first_word.empty() && pitfall.id.find(first_word) != std::string_view::npos)
             near += (near.empty() ? "" : ", ") + std::string(pitfall.id);
     }
-    throw Error("there is no pitfall " + std::string(id) + "; there are " + (near.empty() ? all : near));
+    throw Error("there is no pitfall ", id, "; there are ", (near.empty() ? all : near));
 }
 
 std::optional<std::string> mistaken_formula(const StepEdit& edit, std::string_view value, const Step& step,

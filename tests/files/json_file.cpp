@@ -2,6 +2,7 @@
 
 #include "attn/core/error.hpp"
 
+#include "caught.hpp"
 #include "test.hpp"
 
 #include <string>
@@ -13,12 +14,7 @@ namespace {
 
 std::string refused_json(const std::string& text)
 {
-    try {
-        parse_json_object(text, "a list of wishes");
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "";
+    return test::caught<Error>([&] { parse_json_object(text, "a list of wishes"); });
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "attn/files/npy.hpp"
 
 #include "attn/core/error.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include <algorithm>
@@ -154,12 +155,7 @@ TEST_CASE("whole numbers that a double would round are refused", "[trace_io][npy
 TEST_CASE("other element types are refused by name", "[trace_io][npy]")
 {
     const auto refusal = [](const std::string& descr) -> std::string {
-        try {
-            decode_npy(npy(descr, "()", std::string(16, '\0')));
-        } catch (const Error& error) {
-            return error.what();
-        }
-        return "accepted";
+        return test::caught<Error>([&] { decode_npy(npy(descr, "()", std::string(16, '\0'))); }, "accepted");
     };
     CHECK_THAT(refusal(">f8"), ContainsSubstring("big-endian") && ContainsSubstring(">f8"));
     CHECK_THAT(refusal("<c16"), ContainsSubstring("complex"));

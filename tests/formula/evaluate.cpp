@@ -1,5 +1,6 @@
 #include "attn/formula/evaluate.hpp"
 
+#include "caught.hpp"
 #include "test.hpp"
 
 #include <cmath>
@@ -280,12 +281,7 @@ TEST_CASE("a dotted path is one name, and .T ends it", "[formula]")
 TEST_CASE("the error for a malformed formula says where and why, in one line", "[formula]")
 {
     const auto message = [](const std::string& formula) {
-        try {
-            value_of(formula, tensors);
-        } catch (const FormulaError& error) {
-            return std::string(error.what());
-        }
-        return std::string("accepted");
+        return test::caught<FormulaError>([&] { value_of(formula, tensors); }, "accepted");
     };
     CHECK(message("v +") == "\"v +\", character 4: expected a number, a name or a parenthesis");
     CHECK(message("v @ w") == "\"v @ w\", character 5: no earlier step is called w");

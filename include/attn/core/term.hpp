@@ -95,4 +95,11 @@ private:
 #define ATTN_FOR_SEQUENCES(INSTANTIATE)                                                                                \
     INSTANTIATE(Matrix) INSTANTIATE(Tensor3) INSTANTIATE(Term<Matrix>) INSTANTIATE(Term<Tensor3>)
 
+/// The same of a function template of one name: ATTN_MAKE_FOR_SEQUENCES(layer_norm)
+#define ATTN_MAKE_FOR_SEQUENCES(function)                                                                              \
+    template decltype(function<Matrix>) function<Matrix>;                                                              \
+    template decltype(function<Tensor3>) function<Tensor3>;                                                            \
+    template decltype(function<Term<Matrix>>) function<Term<Matrix>>;                                                  \
+    template decltype(function<Term<Tensor3>>) function<Term<Tensor3>>;
+
 } // namespace attn

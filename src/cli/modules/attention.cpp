@@ -71,7 +71,7 @@ struct AttentionFlags {
                                                           {"--fast", is_fast}};
         for (const auto& [flag, is_given] : of_scaled)
             if (score != Score::scaled && is_given)
-                throw Error(std::string(flag) + " has no effect: only the scaled score has " + had_by_scaled(flag));
+                throw Error(flag, " has no effect: only the scaled score has ", had_by_scaled(flag));
         if (has_weights && !is_learned(score))
             throw Error("--weights has no effect: the scores scaled and dot have no weights");
         if (!has_weights && is_learned(score))
@@ -114,7 +114,7 @@ void attend_by_score(const AttentionFlags& flags, const ModuleRun& run)
 {
     for (const std::string name : {"bias", "past_keys", "past_values", "sinks"})
         if (run.inputs.has(name))
-            throw Error(name + " has no effect: only the scaled score has one");
+            throw Error(name, " has no effect: only the scaled score has one");
     const T queries = run.input<T>("queries"), keys = run.input<T>("keys"), values = run.input<T>("values");
     const PairAxes axes = pair_axes(queries, keys);
     const OptionalMask mask = joined_mask(axes, flags.causal, run, aligned(flags.window, run.inputs));
@@ -190,9 +190,8 @@ std::size_t key_value_heads(std::size_t query_features, std::size_t key_features
 {
     const std::size_t d_k = query_features / heads;
     if (d_k == 0 || query_features % heads != 0 || key_features % d_k != 0)
-        throw Error("queries of " + std::to_string(query_features) + " features and keys of " +
-                    std::to_string(key_features) + " do not split into heads of one size: expected --heads " +
-                    std::to_string(heads) +
+        throw Error("queries of ", query_features, " features and keys of ", key_features,
+                    " do not split into heads of one size: expected --heads ", heads,
                     " to divide the queries' features, and keys to hold whole heads of that size");
     return key_features / d_k;
 }
@@ -250,8 +249,8 @@ void expect_past(const std::string& which, const std::vector<PastShape>& expecte
             return;
         text += (text.empty() ? "" : " or ") + text_of(one);
     }
-    throw Error("past_" + which + " has the shape " + to_string(found) + ", expected " + text + ": " + which +
-                " of earlier tokens" + remark);
+    throw Error("past_", which, " has the shape ", found, ", expected ", text, ": ", which, " of earlier tokens",
+                remark);
 }
 
 /// Keys and values of the past are as the new ones, but for how many tokens there are; heads always have an axis.
@@ -383,7 +382,7 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
     const PastOfTokens<T> past = packed_past(x, weights, flags.options.heads, inputs);
 
     if ((flags.norm_epsilon || flags.options.norm.adds_one) && !weights.query_norm && !weights.key_norm)
-        throw Error(std::string(flags.norm_epsilon ? "--norm-epsilon" : "--norm-adds-one") +
+        throw Error(flags.norm_epsilon ? "--norm-epsilon" : "--norm-adds-one",
                     " has no effect: the weights have no norms of queries or keys, q_norm and k_norm");
     MultiHeadOptions options = masked(flags.options, {mask, bias});
     options.norm.epsilon = flags.norm_epsilon.value_or(options.norm.epsilon);

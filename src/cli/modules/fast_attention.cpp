@@ -28,8 +28,8 @@ std::size_t key_heads(const Inputs& inputs, const Tensor4& queries)
 {
     const std::size_t features = inputs.shape("keys").back(), d_k = queries.shape(3);
     if (d_k == 0 || features % d_k != 0)
-        throw Error("keys of " + std::to_string(features) + " features are no whole number of heads of " +
-                    std::to_string(d_k) + " features, as the queries have");
+        throw Error("keys of ", features, " features are no whole number of heads of ", d_k,
+                    " features, as the queries have");
     return features / d_k;
 }
 
@@ -118,8 +118,8 @@ void attend_fast(const FastAttentionOptions& options, const ModuleRun& run)
     const Inputs& inputs = run.inputs;
     const std::size_t rank = inputs.shape("queries").size();
     if (inputs.shape("keys").size() != rank || inputs.shape("values").size() != rank)
-        throw Error("queries, keys and values must have as many axes, found " + to_string(inputs.shape("queries")) +
-                    ", " + to_string(inputs.shape("keys")) + " and " + to_string(inputs.shape("values")));
+        throw Error("queries, keys and values must have as many axes, found ", inputs.shape("queries"), ", ",
+                    inputs.shape("keys"), " and ", inputs.shape("values"));
     const Tensor4 queries = heads_of(inputs, "queries", options.heads.value_or(1));
     const std::size_t groups = options.heads ? key_heads(inputs, queries) : 1;
     Tensor4 keys = heads_of(inputs, "keys", groups), values = heads_of(inputs, "values", groups);

@@ -46,8 +46,8 @@ public:
           lengths_(inputs.lengths(lengths, queries.get().batch))
     {
         if (inputs.has(mask) && !mask_)
-            throw Error(std::string(mask) + " holds numbers that are added to the scores, and --fast only takes a mask "
-                                            "that hides keys: leave --fast out");
+            throw Error(mask, " holds numbers that are added to the scores, and --fast only takes a mask that hides "
+                              "keys: leave --fast out");
         if (mask_)
             std::visit([&](const auto& any) { masking_.mask = {any.data(), strides_of(any)}; }, *mask_);
         if (lengths_)

@@ -110,9 +110,9 @@ Array mask_of(const std::string& name, Array array)
     if (array.type == ElementType::boolean)
         return array;
     if (array.type == ElementType::integer && holds_only(array, 0, 0))
-        throw Error(name +
-                    " is the whole number 0 throughout: read as 1 and 0 it would hide every key, added to the "
-                    "scores it would hide none. Leave it out, or save booleans that are true where a query can attend");
+        throw Error(name,
+                    " is the whole number 0 throughout: read as 1 and 0 it would hide every key, added to the scores "
+                    "it would hide none. Leave it out, or save booleans that are true where a query can attend");
     const bool is_zero_or_infinite = holds_only(array, 0, -INFINITY);
     if (!is_zero_or_infinite && !holds_only(array, 0, 1))
         return array;
@@ -269,10 +269,9 @@ std::optional<Array> with_all_axes(const std::string& name, const Array& array, 
         if (!shape || (only != nullptr && *shape == whole))
             continue;
         if (only != nullptr)
-            throw Error(name + " has the shape " + to_string(array.shape) + ", which is " + axes_text(*only) +
-                        " as well as " + axes_text(form) + " here: save " + name + subscript_of(*only) + " where " +
-                        std::string(only->meaning) + ", " + name + subscript_of(form) + " where " +
-                        std::string(form.meaning));
+            throw Error(name, " has the shape ", array.shape, ", which is ", axes_text(*only), " as well as ",
+                        axes_text(form), " here: save ", name, subscript_of(*only), " where ", only->meaning, ", ",
+                        name, subscript_of(form), " where ", form.meaning);
         only = &form;
         whole = *shape;
     }
@@ -360,8 +359,7 @@ std::size_t Inputs::rank(std::string_view name, std::size_t least, std::size_t m
 {
     const std::size_t rank = find(name).rank();
     if (rank < least || rank > most)
-        throw Error(std::string(name) + " has the shape " + to_string(find(name).shape) + ", expected " +
-                    std::string(expected));
+        throw Error(name, " has the shape ", find(name).shape, ", expected ", expected);
     return rank;
 }
 
@@ -375,16 +373,15 @@ Array Inputs::checked(std::string_view name) const
     Array array = find(name);
     const InputKind kind = input_of(module_, name)->kind;
     if (array.size() == 0)
-        throw Error(std::string(name) + " has the shape " + to_string(array.shape) +
-                    " and no numbers, expected at least one on every axis");
+        throw Error(name, " has the shape ", array.shape, " and no numbers, expected at least one on every axis");
     if (array.type == ElementType::boolean && is_mask(kind))
         return array;
     if (array.type == ElementType::boolean && kind != InputKind::zero_or_one)
-        throw Error(std::string(name) + " holds booleans, expected numbers");
+        throw Error(name, " holds booleans, expected numbers");
     for (std::size_t i = 0; i < array.size(); ++i)
         if (!can_be(array.values[i], kind))
-            throw Error(std::string(name) + bracketed(index_at(i, array.shape), ", ") + " is " +
-                        exact_text(array.values[i]) + ", expected " + expected_of(kind));
+            throw Error(name, bracketed(index_at(i, array.shape), ", "), " is ", exact_text(array.values[i]),
+                        ", expected ", expected_of(kind));
     if (kind == InputKind::whole_numbers || kind == InputKind::targets)
         array.type = ElementType::integer;
     if (is_mask(kind))
@@ -401,8 +398,7 @@ Array Inputs::checked_pairs(std::string_view name, const PairAxes& axes) const
     const Array given = with_all_keys(checked(name), axes, used_keys(name, axes.keys));
     const std::optional<Array> whole = with_all_axes(std::string(name), given, axes);
     if (!whole)
-        throw Error(std::string(name) + " has the shape " + to_string(given.shape) + ", expected " +
-                    expected_pairs(axes));
+        throw Error(name, " has the shape ", given.shape, ", expected ", expected_pairs(axes));
     const std::size_t b = whole->shape[0], h = whole->shape[1], n = axes.queries, m = axes.keys;
     const bool is_of_batch = b > 1 || (axes.sequences == b && given.rank() == 3);
     Array pairs = broadcast(*whole, {b, h, n, m});
@@ -432,8 +428,8 @@ OptionalMask Inputs::mask(std::string_view name, const PairAxes& axes) const
     if (input_of(module_, name)->kind == InputKind::added_mask)
         return std::nullopt;
     const std::string text(name);
-    throw Error(text + " holds numbers that are added to the scores, and " + module_.name +
-                " only takes a mask that hides keys: save " + text + " == 0 where 0 lets a query attend, " + text +
+    throw Error(text, " holds numbers that are added to the scores, and ", module_.name,
+                " only takes a mask that hides keys: save ", text, " == 0 where 0 lets a query attend, ", text,
                 " == 1 where 1 does");
 }
 
@@ -459,8 +455,7 @@ void Inputs::expect_lengths(std::string_view name, std::optional<std::size_t> se
 {
     const Shape& shape = find(name).shape;
     if (!sequences || shape != Shape{*sequences})
-        throw Error(std::string(name) + " has the shape " + to_string(shape) +
-                    ", expected a number for each sequence of a batch" +
+        throw Error(name, " has the shape ", shape, ", expected a number for each sequence of a batch",
                     (sequences ? ", " + to_string(Shape{*sequences}) : "; there is only one sequence here"));
 }
 

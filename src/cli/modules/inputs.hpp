@@ -96,7 +96,7 @@ public:
         try {
             return from_array<T>(array);
         } catch (const Error& error) {
-            throw Error(std::string(name) + ": " + error.what());
+            throw Error(name, ": ", error.what());
         }
     }
 

@@ -36,10 +36,10 @@ void expect_names_of_llama(const files::LlamaCheckpoint& checkpoint)
 {
     if (checkpoint.family != files::llama_families.back().family)
         throw files::WeightsError(
-            "the tensors have " + std::string(checkpoint.family) +
-            " names, which Llama 1 to 3, Mistral, Qwen, Gemma and others share, and which of them they "
-            "are no tensor says. Give the folder with their config.json to attn run model, or "
-            "--without-config: then they are taken as the first Llama's, with the flags given");
+            "the tensors have ", checkpoint.family,
+            " names, which Llama 1 to 3, Mistral, Qwen, Gemma and others share, and which of them they are no tensor "
+            "says. Give the folder with their config.json to attn run model, or --without-config: then they are taken "
+            "as the first Llama's, with the flags given");
 }
 
 } // namespace
@@ -65,7 +65,7 @@ Module llama_module()
                                    : (void)llama(ids, weights, options, run.trace);
                 } else {
                     if (flags->is_fast)
-                        throw Error("--fast takes the ids of one sequence (n,), found " + to_string(shape_of(ids)));
+                        throw Error("--fast takes the ids of one sequence (n,), found ", shape_of(ids));
                     llama(ids, run.inputs.lengths("lengths", ids.shape(0)), weights, options, run.trace);
                 }
                 run.trace.alias("output", "logits");

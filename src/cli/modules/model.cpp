@@ -164,7 +164,7 @@ void expect_inputs(const std::string& taken, const files::Model& model, const Mo
     const std::string family =
         (first > 0 ? "layer " + std::to_string(first) : "a model") + " of the family " + model.family + " takes";
     if (!run.inputs.has(taken))
-        throw InputNamesError("has no array " + taken + ", which " + family);
+        throw InputNamesError("has no array ", taken, ", which ", family);
     for (const std::string name : {"ids", "tokens", "lengths", "attention_mask", "token_type_ids", "pixel_values",
                                    "input_features", "decoder_ids", "decoder_lengths", "decoder_attention_mask"}) {
         const bool is_beside =
@@ -172,7 +172,7 @@ void expect_inputs(const std::string& taken, const files::Model& model, const Mo
             ((name == "lengths" || name == "attention_mask") && (taken == "ids" || taken == "tokens")) ||
             (name == "token_type_ids" && taken == "ids");
         if (run.inputs.has(name) && name != taken && !is_beside)
-            throw InputNamesError("has an array " + name + ", and " + family + " " + taken + " alone");
+            throw InputNamesError("has an array ", name, ", and ", family, " ", taken, " alone");
     }
 }
 
@@ -186,11 +186,10 @@ Padding padding_of(const ModuleRun& run, const Shape& batch, const std::string& 
         return lengths ? Padding(*lengths) : Padding();
     }
     if (run.inputs.has(of_lengths))
-        throw InputNamesError("has " + of_lengths + " and " + of_mask + ": give one of them");
+        throw InputNamesError("has ", of_lengths, " and ", of_mask, ": give one of them");
     const auto ones = run.inputs.get<Matrix>(of_mask);
     if (shape_of(ones) != Shape{batch[0], batch[1]})
-        throw ShapeError(of_mask + " is " + to_string(shape_of(ones)) +
-                         ", expected (b, n) = " + to_string(Shape{batch[0], batch[1]}));
+        throw ShapeError(of_mask, " is ", shape_of(ones), ", expected (b, n) = ", Shape{batch[0], batch[1]});
     Mask mask(ones.shape());
     std::ranges::transform(ones, mask.begin(), [](double one) { return one != 0; });
     return mask;
@@ -285,7 +284,7 @@ void run_in_calls(const std::string& schedule, const std::string& cache, const f
         calls.cache = cache_format_called(cache);
         const auto begins = [](const Segment& segment) { return segment.begin == 0; };
         if (std::ranges::all_of(calls.calls, [&](const auto& call) { return std::ranges::all_of(call, begins); }))
-            throw Error("--cache: with --schedule " + schedule +
+            throw Error("--cache: with --schedule ", schedule,
                         " each sequence is given in one call, and no cache is read");
     }
     std::vector<Matrix> results = run_schedule(sequences, calls, model.weights, model.description, run.trace);
@@ -498,12 +497,12 @@ files::LayerRange layers_called(const std::string& text)
             whole_number(number, 0).take(digits);
     };
     if (colon == std::string::npos)
-        throw Error(text + " is not FROM:TO, such as 0:4 for the first four layers, or 4: for those from layer 4 on");
+        throw Error(text, " is not FROM:TO, such as 0:4 for the first four layers, or 4: for those from layer 4 on");
     read(first, text.substr(0, colon));
     read(range.last, text.substr(colon + 1));
     range.first = first.value_or(0);
     if (range.last && *range.last <= range.first)
-        throw Error(text + " is no layer: TO is the first that is left out");
+        throw Error(text, " is no layer: TO is the first that is left out");
     return range;
 }
 

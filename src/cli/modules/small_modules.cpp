@@ -58,8 +58,8 @@ struct PositionFlags {
     void check(bool has_weights) const
     {
         if (has_weights && (base || layout))
-            throw Error(std::string(base ? "--base" : "--layout") + " has no effect: learned positions, of --weights, "
-                                                                    "are rows of a table");
+            throw Error(base ? "--base" : "--layout",
+                        " has no effect: learned positions, of --weights, are rows of a table");
     }
 };
 

@@ -294,8 +294,8 @@ void attend(const ConstView& x, const ConstView& memory, std::string_view memory
 {
     const Heads sizes(maps, task.heads);
     if (task.rotation != nullptr && task.rotation->d != sizes.d_k)
-        throw ShapeError("fast: the heads of all layers must be of one size, found " +
-                         std::to_string(task.rotation->d) + " and " + std::to_string(sizes.d_k) + " features");
+        throw ShapeError("fast: the heads of all layers must be of one size, found ", task.rotation->d, " and ",
+                         sizes.d_k, " features");
     record_maps(trace, maps, memory_name);
     const Projected projected = project(x, memory, memory_name, maps, task, sizes, workspace.query, trace);
     const View context = attend_by_heads(projected, task, sizes, workspace, trace);

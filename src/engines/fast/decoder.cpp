@@ -17,8 +17,8 @@ void expect_fit(const Tokens<const float>& x, const Tokens<const float>& memory,
                 const DecoderOptions& options)
 {
     if (x.sequences() != memory.sequences() || x.batch.has_value() != memory.batch.has_value())
-        throw ShapeError("fast::decoder_layer: x of " + std::to_string(x.sequences()) + " sequences and memory of " +
-                         std::to_string(memory.sequences()) + " must agree in b");
+        throw ShapeError("fast::decoder_layer: x of ", x.sequences(), " sequences and memory of ", memory.sequences(),
+                         " must agree in b");
     fast::expect_fit(of_decoder, x.d, x.d, weights.self_attention, options.attention.heads);
     fast::expect_fit(of_decoder, x.d, memory.d, weights.cross_attention, options.attention.heads);
     fast::expect_fit(of_decoder, x.d, weights.feed_forward, options.feed_forward.activation);
@@ -32,8 +32,7 @@ Scoring cross_scoring(const DecoderOptions& options, const Masking& masking, Buf
 {
     if (options.memory_mask || options.memory_bias)
         throw Error("fast::decoder_layer: a mask or a bias of the memory is among the options, expected the mask as "
-                    "Masking, and "
-                    "no bias");
+                    "Masking, and no bias");
     MultiHeadOptions cross = options.attention;
     cross.causal.reset();
     cross.positions = HeadPositions::none;

@@ -14,15 +14,12 @@ std::string shape_text(std::string_view name, const Const& x)
     return std::string(name) + " " + to_string(Shape(x.shape.begin(), x.shape.end()));
 }
 
-[[noreturn]] void fail(std::string_view who, const std::string& what)
-{
-    throw ShapeError(std::string(who) + ": " + what);
-}
+[[noreturn]] void fail(std::string_view who, const std::string& what) { throw ShapeError(who, ": ", what); }
 
 void expect_address(std::string_view who, std::string_view role, const float* numbers, const Shape& shape)
 {
     if (numbers == nullptr && std::ranges::find(shape, 0U) == shape.end())
-        throw Error(std::string(who) + ": the pointer to the numbers of " + std::string(role) + " " + to_string(shape) +
+        throw Error(who, ": the pointer to the numbers of ", role, " ", shape,
                     " is null; expected the address of the first number");
 }
 
@@ -51,7 +48,7 @@ void expect_lengths(std::string_view who, const Scoring& scoring, std::size_t ba
             fail(who, "key_lengths[" + std::to_string(b) + "] is " + std::to_string(lengths[b]) +
                           ", expected 0 to m = " + std::to_string(m) + " keys");
     if (scoring.causal == Causal::by_length && lengths.empty() && batch != 0)
-        throw Error(std::string(who) + ": it is causal by length, and there are no key_lengths");
+        throw Error(who, ": it is causal by length, and there are no key_lengths");
 }
 
 } // namespace

@@ -20,12 +20,11 @@ void expect_fit(std::span<const std::int64_t> ids, const PackedLlama& weights, c
         throw Error("fast::llama: a mask is among the options, expected none: each token attends to all before it");
     for (std::size_t i = 0; i < ids.size(); ++i)
         if (ids[i] < 0 || static_cast<std::size_t>(ids[i]) >= weights.vocabulary)
-            throw ShapeError("fast::llama: ids[" + std::to_string(i) + "] is " + std::to_string(ids[i]) +
-                             ", expected 0 to " + std::to_string(weights.vocabulary - 1) +
+            throw ShapeError("fast::llama: ids[", i, "] is ", ids[i], ", expected 0 to ", weights.vocabulary - 1,
                              ", the rows of the embedding");
     if (logits != ids.size() * weights.vocabulary)
-        throw ShapeError("fast::llama: room for " + std::to_string(logits) +
-                         " logits, expected n vocabulary = " + std::to_string(ids.size() * weights.vocabulary));
+        throw ShapeError("fast::llama: room for ", logits,
+                         " logits, expected n vocabulary = ", ids.size() * weights.vocabulary);
     fast::expect_fit(of_llama, weights.d_model, weights.norm);
     for (const PackedLlamaLayer& layer : weights.layers) {
         fast::expect_fit(of_llama, weights.d_model, weights.d_model, layer.self_attention, options.heads);

@@ -33,17 +33,17 @@ void expect_same_queries(const PartialAttention& all, const PartialAttention& mo
         return to_string(Shape(rows.shape.begin(), rows.shape.end()));
     };
     if (all.context.shape != more.context.shape)
-        throw ShapeError("fast::merge: contexts " + shape_text(all.context) + " and " + shape_text(more.context) +
+        throw ShapeError("fast::merge: contexts ", shape_text(all.context), " and ", shape_text(more.context),
                          " must have the same shape");
     std::array<std::size_t, 4> one_each = all.context.shape;
     one_each[3] = 1;
     for (const HeadRows<float>& rows : {all.largest, all.sum, more.largest, more.sum})
         if (rows.shape != one_each)
-            throw ShapeError("fast::merge: sums " + shape_text(rows) + " don't fit contexts " +
-                             shape_text(all.context) + ": expected one number per query");
+            throw ShapeError("fast::merge: sums ", shape_text(rows), " don't fit contexts ", shape_text(all.context),
+                             ": expected one number per query");
     if (scratch < 2 * one_each[0] * one_each[1] * one_each[2])
-        throw ShapeError("fast::merge: scratch of " + std::to_string(scratch) +
-                         " numbers, expected 2 b h n = " + std::to_string(2 * one_each[0] * one_each[1] * one_each[2]));
+        throw ShapeError("fast::merge: scratch of ", scratch,
+                         " numbers, expected 2 b h n = ", 2 * one_each[0] * one_each[1] * one_each[2]);
     for (const PartialAttention* one : {&all, &more})
         expect_numbers("fast::merge", *one);
 }

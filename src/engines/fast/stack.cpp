@@ -18,15 +18,15 @@ void expect_equal(std::string_view function, std::string_view letter, std::strin
                   std::string_view right, std::size_t b)
 {
     if (a != b)
-        throw ShapeError(std::string(function) + ": " + std::string(left) + " of " + number(a) + " and " +
-                         std::string(right) + " of " + number(b) + " must agree in " + std::string(letter));
+        throw ShapeError(function, ": ", left, " of ", number(a), " and ", right, " of ", number(b), " must agree in ",
+                         letter);
 }
 
 void expect_heads(std::string_view function, const char* of, std::size_t columns, std::size_t heads)
 {
     if (heads == 0 || columns == 0 || columns % heads != 0)
-        throw ShapeError(std::string(function) + ": the " + number(columns) + " columns of the " + of +
-                         " weights can't be divided evenly among " + number(heads) + " heads");
+        throw ShapeError(function, ": the ", number(columns), " columns of the ", of,
+                         " weights can't be divided evenly among ", number(heads), " heads");
 }
 
 void expect_kernel(std::string_view function, Activation activation)
@@ -37,8 +37,8 @@ void expect_kernel(std::string_view function, Activation activation)
     for (const Activation other : enumerators<Activation>)
         if (computes(other))
             expected += (expected.empty() ? "" : ", ") + std::string(name_of(other));
-    throw Error(std::string(function) + ": there is no kernel of the activation " + std::string(name_of(activation)) +
-                ", expected one of " + expected);
+    throw Error(function, ": there is no kernel of the activation ", name_of(activation), ", expected one of ",
+                expected);
 }
 
 } // namespace
@@ -51,9 +51,8 @@ void expect_fit(std::string_view function, std::size_t d_model, std::size_t d_me
     expect_heads(function, "query", maps.query.d_out(), heads);
     const std::size_t d_k = maps.query.d_out() / heads, keys = maps.key_columns(), groups = keys / d_k;
     if (groups == 0 || keys % d_k != 0 || heads % groups != 0)
-        throw ShapeError(std::string(function) + ": the " + number(keys) +
-                         " columns of the key weights are no key/value heads of " + number(d_k) +
-                         " columns, among which " + number(heads) + " heads can be divided evenly");
+        throw ShapeError(function, ": the ", number(keys), " columns of the key weights are no key/value heads of ",
+                         number(d_k), " columns, among which ", number(heads), " heads can be divided evenly");
     expect_heads(function, "value", maps.value_columns(), groups);
     expect_equal(function, "h d_v", "heads", maps.value_columns() / groups * heads, "output weights",
                  maps.output.d_in());
@@ -99,13 +98,13 @@ Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::siz
         throw Error(
             "attn::fast: tokens are rotated one after the other, expected no positions among the rotary options");
     if (features && *features != d)
-        throw Error("attn::fast: there is no kernel that rotates " + number(*features) + " of " + number(d) +
+        throw Error("attn::fast: there is no kernel that rotates ", number(*features), " of ", number(d),
                     " features, expected no features among the rotary options");
     if (name_of(scaling) != "default")
-        throw Error("attn::fast: there is no kernel of the rotary scaling " + std::string(name_of(scaling)) +
+        throw Error("attn::fast: there is no kernel of the rotary scaling ", name_of(scaling),
                     ", expected none among the rotary options");
     if (d % 2 != 0)
-        throw ShapeError("fast: rotary positions need heads of an even number of features, found " + number(d));
+        throw ShapeError("fast: rotary positions need heads of an even number of features, found ", number(d));
     const std::size_t pairs = d / 2, first = given_first + earlier;
     const View cosines = view(buffer.grow(2 * n * pairs), n, pairs), sines = view(cosines.data + n * pairs, n, pairs);
     for (std::size_t pair = 0; pair < pairs; ++pair) {

@@ -19,9 +19,7 @@ const LinearWeights& output_of(const MultiHeadWeights& weights, std::string_view
 {
     const auto& [query, key, value, output, query_norm, key_norm, sinks, gate] =
         weights; // what is new has to be packed, or refused
-    const auto refuse = [&](const char* what) {
-        throw Error("fast: the weights of " + std::string(role) + " have " + what);
-    };
+    const auto refuse = [&](const char* what) { throw Error("fast: the weights of ", role, " have ", what); };
     if (!output)
         refuse("no output map, and the fast layers need one");
     if (query_norm || key_norm)

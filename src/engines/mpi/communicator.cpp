@@ -70,7 +70,7 @@ void agree(MPI_Comm comm, std::string_view function, const std::vector<Fact>& fa
     if (message.empty())
         message = difference(comm, facts);
     if (!message.empty())
-        throw ShapeError(std::string(function) + ": " + message);
+        throw ShapeError(function, ": ", message);
 }
 
 double checksum(const Layout& layout)
@@ -90,8 +90,8 @@ double checksum(const Layout& layout)
 int message_size(std::string_view function, std::size_t numbers)
 {
     if (numbers > INT_MAX)
-        throw Error(std::string(function) + ": a message of " + std::to_string(numbers) +
-                    " numbers is more than MPI can count, expected at most " + std::to_string(INT_MAX));
+        throw Error(function, ": a message of ", numbers, " numbers is more than MPI can count, expected at most ",
+                    INT_MAX);
     return static_cast<int>(numbers);
 }
 

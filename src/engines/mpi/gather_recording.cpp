@@ -53,8 +53,8 @@ public:
         }
         for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
             if (next_[rank] != ranks_[rank].steps.size())
-                throw Error("mpi::gather_recording: no rank has recorded what " + ranks_[rank].steps[next_[rank]].path +
-                            " names: " + ranks_[rank].steps[next_[rank]].formula);
+                throw Error("mpi::gather_recording: no rank has recorded what ", ranks_[rank].steps[next_[rank]].path,
+                            " names: ", ranks_[rank].steps[next_[rank]].formula);
         return std::move(all_);
     }
 
@@ -62,7 +62,7 @@ private:
     void add(const Step& step)
     {
         if (!added_.insert(step.path).second)
-            throw Error("mpi::gather_recording: two ranks have recorded " + step.path);
+            throw Error("mpi::gather_recording: two ranks have recorded ", step.path);
         all_.steps.push_back(step);
     }
 

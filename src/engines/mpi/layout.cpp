@@ -104,8 +104,8 @@ void expect_each_token_once(const Layout& layout)
     std::size_t next = 0;
     for (const Chunk& chunk : all) {
         if (chunk.first != next)
-            throw Error("mpi::Layout: token " + std::to_string(std::min(chunk.first, next)) + " is in " +
-                        (chunk.first > next ? "no chunk" : "several chunks") + ", expected in one");
+            throw Error("mpi::Layout: token ", std::min(chunk.first, next), " is in ",
+                        (chunk.first > next ? "no chunk" : "several chunks"), ", expected in one");
         next += chunk.count;
     }
 }

@@ -23,12 +23,10 @@ void expect_lengths(const fast::Scoring& scoring, std::size_t b, std::size_t tok
     if (scoring.causal == Causal::by_length && scoring.key_lengths.empty() && b != 0)
         throw Error("it is causal by length, and there are no key_lengths");
     if (!scoring.key_lengths.empty() && scoring.key_lengths.size() != b)
-        throw ShapeError(std::to_string(scoring.key_lengths.size()) + " lengths for " + std::to_string(b) +
-                         " sequences");
+        throw ShapeError(scoring.key_lengths.size(), " lengths for ", b, " sequences");
     for (const std::int64_t length : scoring.key_lengths)
         if (length < 0 || static_cast<std::size_t>(length) > tokens)
-            throw ShapeError("a length is " + std::to_string(length) + ", expected 0 to " + std::to_string(tokens) +
-                             " keys");
+            throw ShapeError("a length is ", length, ", expected 0 to ", tokens, " keys");
 }
 
 /// Where there is none, a number that is not NaN, so that none equals none.
@@ -51,13 +49,12 @@ void expect_shapes(const std::vector<Named>& all)
 {
     for (const Named& tensor : all)
         if (tensor.shape != tensor.expected)
-            throw ShapeError(std::string(tensor.name) + " " + text_of(tensor.shape) + ", expected " +
-                             text_of(tensor.expected));
+            throw ShapeError(tensor.name, " ", text_of(tensor.shape), ", expected ", text_of(tensor.expected));
 }
 
 void expect_ring_scoring(const fast::Scoring& scoring)
 {
-    const auto refuse = [](const char* what) { throw Error(std::string(what) + " can't be computed around a ring"); };
+    const auto refuse = [](const char* what) { throw Error(what, " can't be computed around a ring"); };
     if (!scoring.alibi_slopes.empty())
         refuse("ALiBi");
     if (scoring.window.is_limited())
@@ -154,16 +151,14 @@ void agree_on_attention(MPI_Comm comm, std::string_view function, const Layout& 
                                   {"the lengths' checksum", checksum(scoring.key_lengths)}};
     agree(comm, function, facts, [&] {
         if (layout.ranks() != ranks_in(comm))
-            throw Error("a layout of " + std::to_string(layout.ranks()) + " ranks for " +
-                        std::to_string(ranks_in(comm)) + " ranks");
+            throw Error("a layout of ", layout.ranks(), " ranks for ", ranks_in(comm), " ranks");
         expect_each_token_once(layout);
         const std::size_t n = layout.tokens(rank_in(comm));
         expect_shapes({{"queries", queries.shape, {shape.b, shape.h, n, shape.d_k}},
                        {"keys", keys.shape, {shape.b, shape.g, n, shape.d_k}},
                        {"values", values.shape, {shape.b, shape.g, n, shape.d_v}}});
         if (shape.g == 0 || shape.h % shape.g != 0)
-            throw ShapeError(std::to_string(shape.h) + " query heads can't be divided evenly among " +
-                             std::to_string(shape.g) + " key/value heads");
+            throw ShapeError(shape.h, " query heads can't be divided evenly among ", shape.g, " key/value heads");
         expect_lengths(scoring, shape.b, layout.tokens());
         further();
     });

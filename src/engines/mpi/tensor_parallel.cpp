@@ -68,8 +68,8 @@ void expect_fit(const T& x, const EncoderLayerWeights& shard, const EncoderOptio
     expect_agreement("norm2", "d_model", {"x", x, features}, {"gain", shard.norm2.gain, 0});
     const std::size_t columns = attention.query.weight.shape(1);
     if (heads.count == 0 ? columns != 0 : columns == 0 || columns % heads.count != 0)
-        throw ShapeError(std::to_string(columns) + " columns of queries for this rank's " +
-                         std::to_string(heads.count) + " heads: is it encoder_layer_shard() of this rank?");
+        throw ShapeError(columns, " columns of queries for this rank's ", heads.count,
+                         " heads: is it encoder_layer_shard() of this rank?");
 }
 
 // ------------------------------------------------------------------------------------------------------ parts
@@ -194,8 +194,8 @@ EncoderLayerWeights encoder_layer_shard(const EncoderLayerWeights& weights, std:
                     "or norms");
     for (const Matrix* map : {&whole.query.weight, &whole.value.weight})
         if (heads == 0 || map->shape(1) % heads != 0)
-            throw ShapeError("mpi::encoder_layer_shard: " + std::to_string(map->shape(1)) +
-                             " columns can't be divided evenly among " + std::to_string(heads) + " heads");
+            throw ShapeError("mpi::encoder_layer_shard: ", map->shape(1), " columns can't be divided evenly among ",
+                             heads, " heads");
     const Chunk part = even_part(heads, ranks, rank);
     const Chunk units = even_part(weights.feed_forward.hidden.weight.shape(1), ranks, rank);
     const Chunk of_queries = columns_of_heads(whole.query.weight, part, heads);

@@ -106,8 +106,7 @@ void expect_fit(const AttentionShape& shape, std::size_t rows, const Layout& lay
 {
     expect_shapes({{"context", context.shape, {shape.b, shape.h, rows, shape.d_v}}});
     if (!scoring.alibi_slopes.empty() && scoring.alibi_slopes.size() != shape.h)
-        throw ShapeError(std::to_string(scoring.alibi_slopes.size()) + " slopes for " + std::to_string(shape.h) +
-                         " heads");
+        throw ShapeError(scoring.alibi_slopes.size(), " slopes for ", shape.h, " heads");
     const std::size_t per_token = shape.b * (shape.h + shape.g) * (shape.d_k + shape.d_v);
     message_size(ulysses, layout.tokens() * per_token); // no rank has more to send or get
 }

@@ -74,7 +74,7 @@ std::vector<std::size_t> shuffled(std::size_t n, std::uint64_t seed, std::uint64
 Matrix dropout_mask(std::size_t b, std::size_t d, double rate, std::uint64_t seed, std::uint64_t step)
 {
     if (!(rate >= 0 && rate < 1))
-        throw Error("dropout_mask: the rate is " + exact_text(rate) + ", expected one from 0 to below 1");
+        throw Error("dropout_mask: the rate is ", exact_text(rate), ", expected one from 0 to below 1");
     RandomNumbers numbers(seed_of(seed, Purpose::dropout, step));
     Matrix mask(Matrix::shape_type{b, d});
     for (double& number : mask)

@@ -12,10 +12,8 @@ namespace {
 
 [[noreturn]] void end_training(const std::string& what, double number, std::uint64_t steps)
 {
-    throw Error("training has diverged: " + what + " after " + std::to_string(steps) + " steps is " +
-                exact_text(number) +
-                ". What was saved before is as it was; begin again with a smaller rate, or look for a "
-                "mistake");
+    throw Error("training has diverged: ", what, " after ", steps, " steps is ", exact_text(number),
+                ". What was saved before is as it was; begin again with a smaller rate, or look for a mistake");
 }
 
 } // namespace

@@ -21,7 +21,7 @@ using namespace attn::train;
 void expect_trainable(const GptWeights& weights, const GptOptions& options)
 {
     const auto refuse = [](const std::string& found, const std::string& expected) {
-        throw Error("GptTrainer: " + found + ", expected " + expected);
+        throw Error("GptTrainer: ", found, ", expected ", expected);
     };
     if (weights.output)
         refuse("the output has a map of its own", "the embedding's transpose (tied weights)");
@@ -82,7 +82,7 @@ struct BasicGptTrainer<Number>::Network {
             const auto& [ids, predicted] = examples[i];
             const auto expect = [&](bool is_so, const std::string& found, const std::string& expected) {
                 if (!is_so)
-                    throw Error("GptTrainer: text " + std::to_string(i) + " has " + found + ", expected " + expected);
+                    throw Error("GptTrainer: text ", i, " has ", found, ", expected ", expected);
             };
             const std::size_t positions = shapes.position_embedding.shape(0), words = shapes.token_embedding.shape(0);
             expect(!ids.empty() && ids.size() <= positions, std::to_string(ids.size()) + " ids that predict another",
@@ -224,8 +224,7 @@ void BasicGptTrainer<Number>::restore(BasicAdamState<Number> given)
 {
     const std::size_t expected = network_->table.size;
     if (given.weights.size() != expected || given.first.size() != expected || given.second.size() != expected)
-        throw Error("GptTrainer: the checkpoint has " + std::to_string(given.weights.size()) + " weights, expected " +
-                    std::to_string(expected));
+        throw Error("GptTrainer: the checkpoint has ", given.weights.size(), " weights, expected ", expected);
     network_->state = std::move(given);
 }
 

@@ -24,8 +24,8 @@ void expect_classes(const T& logits, const TargetsOf<T>& targets)
     const std::size_t classes = logits.shape().back();
     for (const std::int64_t target : targets)
         if (target != ignored_target && (target < 0 || static_cast<std::size_t>(target) >= classes))
-            throw Error("cross_entropy: there is no class " + std::to_string(target) + " among " +
-                        std::to_string(classes) + "; a target to be ignored is " + std::to_string(ignored_target));
+            throw Error("cross_entropy: there is no class ", target, " among ", classes, "; a target to be ignored is ",
+                        ignored_target);
     if (std::ranges::all_of(targets, [](std::int64_t target) { return target == ignored_target; }))
         throw Error("cross_entropy: all targets are ignored, expected at least one class");
 }
@@ -134,7 +134,7 @@ double binary_cross_entropy(const Vector& given_logits, const Integers& given_la
         throw ShapeError("binary_cross_entropy: logits (0,) have no text, expected at least one");
     for (const std::int64_t label : given_labels)
         if (label != 0 && label != 1)
-            throw Error("binary_cross_entropy: a label is " + std::to_string(label) + ", expected 0 or 1");
+            throw Error("binary_cross_entropy: a label is ", label, ", expected 0 or 1");
     const Trace trace = caller.module("binary_cross_entropy");
     const Vector& logits = trace.input("logits[b]", given_logits);
     const Integers& labels = trace.input("labels[b]", given_labels);

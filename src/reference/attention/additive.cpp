@@ -71,8 +71,8 @@ Attention concatenated_attention(const Matrix& q, const Matrix& k, const Matrix&
                                  const WeighingOptions& options, const Trace& caller)
 {
     if (q.shape(1) + k.shape(1) != weights.hidden.shape(0))
-        throw ShapeError("concatenated_attention: queries " + to_string(shape_of(q)) + ", keys " +
-                         to_string(shape_of(k)) + " and hidden weights " + to_string(shape_of(weights.hidden)) +
+        throw ShapeError("concatenated_attention: queries ", shape_of(q), ", keys ", shape_of(k),
+                         " and hidden weights ", shape_of(weights.hidden),
                          " must agree in d_q + d_k, the features of a pair");
     expect_agreement("concatenated_attention", "d_hidden", {"hidden weights", weights.hidden, 1},
                      {"score weights", weights.score, 0});

@@ -25,9 +25,8 @@ void expect_fit(std::string_view role, const Variant& given, const Shape& scores
     const bool serves_heads = shape.size() == 4 && scores.size() == 4 && (shape[0] == 1 || shape[0] == scores[0]) &&
                               (shape[1] == 1 || shape[1] == scores[1]);
     if (!same_pairs || !(serves_all || serves_heads))
-        throw ShapeError("attention: scores " + to_string(scores) + " and " + std::string(role) + " " +
-                         to_string(shape) + " do not fit: expected a " + std::string(role) + " (n, m)" +
-                         (scores.size() == 4 ? " or (b, h, n, m)" : ", or for a batch also (b, n, m)"));
+        throw ShapeError("attention: scores ", scores, " and ", role, " ", shape, " do not fit: expected a ", role,
+                         " (n, m)", (scores.size() == 4 ? " or (b, h, n, m)" : ", or for a batch also (b, n, m)"));
 }
 
 /// The mask that is given has to be for n queries, m keys, and as many sequences as there are lengths.
@@ -49,16 +48,14 @@ void expect_padding(const MaskParts& parts, std::size_t m)
     if (parts.key_lengths)
         throw Error("lengths and padding say the same: give one of them");
     if (parts.padding->shape(1) != m)
-        throw ShapeError("padding " + to_string(shape_of(*parts.padding)) + " is not for m = " + std::to_string(m) +
-                         " keys");
+        throw ShapeError("padding ", shape_of(*parts.padding), " is not for m = ", m, " keys");
 }
 
 void expect_lengths(std::string_view function, const Integers& lengths, std::size_t m)
 {
     for (std::size_t b = 0; b < lengths.size(); ++b)
         if (lengths(b) < 0 || static_cast<std::size_t>(lengths(b)) > m)
-            throw ShapeError(std::string(function) + ": lengths[" + std::to_string(b) + "] is " +
-                             std::to_string(lengths(b)) + ", expected 0 to m = " + std::to_string(m) + " keys");
+            throw ShapeError(function, ": lengths[", b, "] is ", lengths(b), ", expected 0 to m = ", m, " keys");
 }
 
 // -------------------------------------------------------------------------------------------- one that serves several
@@ -252,9 +249,8 @@ void expect_places(std::size_t n, std::size_t m, const MaskParts& parts)
 {
     const auto expect = [](const char* role, const Places& places, std::size_t count) {
         if (places.positions.size() != count || places.sequences.size() != count)
-            throw ShapeError("there are places of " + std::to_string(places.positions.size()) + " " + role + " in " +
-                             std::to_string(places.sequences.size()) + " sequences, expected one of each for " +
-                             std::to_string(count));
+            throw ShapeError("there are places of ", places.positions.size(), " ", role, " in ",
+                             places.sequences.size(), " sequences, expected one of each for ", count);
     };
     expect("queries", parts.places->queries, n);
     expect("keys", parts.places->keys, m);
@@ -271,8 +267,8 @@ MaskTerm joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, cons
     const bool is_by_length = parts.causal == Causal::by_length;
     const bool window_is_by_length = parts.window.alignment == Causal::by_length;
     if ((is_by_length || window_is_by_length) && !parts.key_lengths)
-        throw Error("a mask or a window that is causal by length needs lengths: how many keys of each "
-                    "sequence are real");
+        throw Error(
+            "a mask or a window that is causal by length needs lengths: how many keys of each sequence are real");
     std::optional<Term<Integers>> lengths;
     if (parts.key_lengths)
         lengths = is_by_length ? trace.input("lengths[b]", Term(*parts.key_lengths)) : Term(*parts.key_lengths);

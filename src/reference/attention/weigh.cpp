@@ -17,8 +17,8 @@ void expect_fitting(const Vector& sinks, const T& scores, Normalization normaliz
     if constexpr (std::same_as<T, Tensor4>)
         heads = scores.shape(1);
     if (sinks.size() != heads)
-        throw ShapeError("attention: sinks " + to_string(shape_of(sinks)) + " are for " + std::to_string(sinks.size()) +
-                         " heads, but there " + (heads == 1 ? "is 1" : "are " + std::to_string(heads)));
+        throw ShapeError("attention: sinks ", shape_of(sinks), " are for ", sinks.size(), " heads, but there ",
+                         (heads == 1 ? "is 1" : "are " + std::to_string(heads)));
     if (normalization != Normalization::softmax)
         throw Error("attention: sinks take a share of softmax, and the scores are not normalised: leave the sinks out");
 }

@@ -50,8 +50,8 @@ Term<T> completed(const KeyValueNames& names, const Term<T>& given, const T* pas
 void expect_shared_evenly(std::size_t heads, std::size_t groups)
 {
     if (groups == 0 || heads % groups != 0)
-        throw ShapeError("attention: " + std::to_string(heads) + " query heads can't be divided evenly among " +
-                         std::to_string(groups) + " key/value heads");
+        throw ShapeError("attention: ", heads, " query heads can't be divided evenly among ", groups,
+                         " key/value heads");
 }
 
 } // namespace
@@ -88,8 +88,7 @@ Term<Tensor4> split(const std::string& label, const Term<T>& packed, std::size_t
     const std::size_t n = packed.shape(token_axis<T>), width = packed.shape(feature_axis<T>);
     const std::size_t batch = std::same_as<T, Matrix> ? 1 : packed.shape(0);
     if (heads == 0 || width % heads != 0)
-        throw ShapeError("packed_attention: " + std::to_string(width) + " features can't be divided evenly among " +
-                         std::to_string(heads) + " heads");
+        throw ShapeError("packed_attention: ", width, " features can't be divided evenly among ", heads, " heads");
     return trace(label, permute(reshape<Tensor4>(packed, {batch, n, heads, width / heads}), {0, 2, 1, 3}));
 }
 

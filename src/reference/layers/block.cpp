@@ -79,8 +79,7 @@ const LayerNormWeights& expect_norm(const std::optional<LayerNormWeights>& weigh
                                     std::string_view scope)
 {
     if (!weights)
-        throw Error("decoder_block: norms stand " + std::string(places.name) + ", and the weights have no " +
-                    std::string(scope));
+        throw Error("decoder_block: norms stand ", places.name, ", and the weights have no ", scope);
     return *weights;
 }
 

@@ -81,9 +81,7 @@ CachedMultiHeadOf<T> cached_self_attention(const T& new_tokens, const PastOfToke
             {Value<T>(std::move(keys)), Value<T>(std::move(values))}};
 }
 
-#define ATTN_INSTANTIATE(T) template decltype(cached_self_attention<T>) cached_self_attention<T>;
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(cached_self_attention)
 
 template <Sequence T>
 MultiHeadOf<T> cached_cross_attention(const T& tokens, const KeyValueCache& memory, const MultiHeadWeights& weights,

@@ -16,11 +16,10 @@ std::size_t width_of(const T& x, const ConvolutionWeights& weights)
 {
     const std::size_t rows = weights.kernel.shape(0), d_in = x.shape(feature_axis<T>);
     if (d_in == 0 || rows % d_in != 0 || rows / d_in % 2 == 0)
-        throw ShapeError("convolution: kernel " + to_string(shape_of(weights.kernel)) + " and x " +
-                         to_string(shape_of(x)) + " do not fit, expected d_in = " + std::to_string(d_in) +
-                         " rows for each of an odd number of tokens");
+        throw ShapeError("convolution: kernel ", shape_of(weights.kernel), " and x ", shape_of(x),
+                         " do not fit, expected d_in = ", d_in, " rows for each of an odd number of tokens");
     if (x.shape(token_axis<T>) == 0)
-        throw ShapeError("convolution: x " + to_string(shape_of(x)) + " has no tokens, expected at least one");
+        throw ShapeError("convolution: x ", shape_of(x), " has no tokens, expected at least one");
     if (weights.bias)
         expect_agreement("convolution", "d_out", {"kernel", weights.kernel, 1}, {"bias", *weights.bias, 0});
     return rows / d_in;
@@ -94,8 +93,6 @@ T convolution(const T& tokens, const ConvolutionWeights& weights, const Convolut
     return T(trace("output[(b,) n, d_out]", bias ? product + *bias : product));
 }
 
-#define ATTN_INSTANTIATE(T) template decltype(convolution<T>) convolution<T>;
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(convolution)
 
 } // namespace attn

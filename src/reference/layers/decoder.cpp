@@ -51,10 +51,7 @@ T decoder(const T& tokens, const T& given_memory, const DecoderWeights& weights,
                           }));
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template T decoder_layer(const T&, const T&, const DecoderLayerWeights&, const DecoderOptions&, const Trace&);     \
-    template T decoder(const T&, const T&, const DecoderWeights&, const DecoderOptions&, const Trace&);
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(decoder_layer)
+ATTN_MAKE_FOR_SEQUENCES(decoder)
 
 } // namespace attn

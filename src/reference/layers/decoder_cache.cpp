@@ -33,8 +33,8 @@ Term<Matrix> layer_step(const Term<Matrix>& x, DecoderLayerCache& cache, const D
 void expect_fit(const DecoderCache& cache, const DecoderWeights& weights, const DecoderOptions& options)
 {
     if (cache.layers.size() != weights.layers.size())
-        throw ShapeError("decoder_step: the cache has " + std::to_string(cache.layers.size()) +
-                         " layers, expected as many as the decoder, " + std::to_string(weights.layers.size()));
+        throw ShapeError("decoder_step: the cache has ", cache.layers.size(),
+                         " layers, expected as many as the decoder, ", weights.layers.size());
     if (options.attention.mask || options.attention.bias)
         throw Error(
             "decoder_step: a new token attends to all tokens before it: self-attention takes no mask and no bias here");

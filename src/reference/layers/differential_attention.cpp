@@ -13,26 +13,24 @@ void expect_fit(std::string_view function, const Sources<T>& from, const Differe
     expect_projectable(function, from, maps);
     expect_agreement(function, "h d_k", {"query weights", maps.query.weight, 1}, {"key weights", maps.key.weight, 1});
     if (!is_plain(maps, HeadPositions::none))
-        throw Error(std::string(function) +
-                    ": it takes plain maps, without norms of queries and keys or sinks, and without a gate");
+        throw Error(function, ": it takes plain maps, without norms of queries and keys or sinks, and without a gate");
     expect_even_split(function, "query weights", shape_of(maps.query.weight), heads);
     expect_even_split(function, "value weights", shape_of(maps.value.weight), heads);
     const std::size_t d_k = maps.query.weight.shape(1) / heads / 2;
     if (maps.query.weight.shape(1) != 2 * heads * d_k)
-        throw ShapeError(std::string(function) + ": query weights " + to_string(shape_of(maps.query.weight)) + " of " +
-                         std::to_string(heads) + " heads can't be halved: each head has two maps of d_k features");
+        throw ShapeError(function, ": query weights ", shape_of(maps.query.weight), " of ", heads,
+                         " heads can't be halved: each head has two maps of d_k features");
     if (maps.output)
         expect_agreement(function, "h d_v", {"value weights", maps.value.weight, 1},
                          {"output weights", maps.output->weight, 0});
     for (const auto& [name, of_lambda] :
          {std::pair{"lambda_q1", &q1}, {"lambda_k1", &k1}, {"lambda_q2", &q2}, {"lambda_k2", &k2}})
         if (of_lambda->size() != d_k)
-            throw ShapeError(std::string(function) + ": " + name + " " + to_string(shape_of(*of_lambda)) +
-                             " does not fit, expected (" + std::to_string(d_k) + ",), d_k features of half a head");
+            throw ShapeError(function, ": ", name, " ", shape_of(*of_lambda), " does not fit, expected (", d_k,
+                             ",), d_k features of half a head");
     if (norm.gain.size() != maps.value.weight.shape(1) / heads)
-        throw ShapeError(std::string(function) + ": the gain of the norm " + to_string(shape_of(norm.gain)) +
-                         " does not fit, expected (" + std::to_string(maps.value.weight.shape(1) / heads) +
-                         ",), d_v features of a head");
+        throw ShapeError(function, ": the gain of the norm ", shape_of(norm.gain), " does not fit, expected (",
+                         maps.value.weight.shape(1) / heads, ",), d_v features of a head");
 }
 
 StepOptions describe(const DifferentialAttentionOptions& options)
@@ -107,10 +105,6 @@ MultiHeadOf<T> differential_attention(const T& x, const DifferentialAttentionWei
     return {T(map_output(merged, learned.maps.output, trace)), all_as<T>(std::move(all_weights))};
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template MultiHeadOf<T> differential_attention(const T&, const DifferentialAttentionWeights&,                      \
-                                                   const DifferentialAttentionOptions&, const Trace&);
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(differential_attention)
 
 } // namespace attn

@@ -53,10 +53,7 @@ T encoder(const T& tokens, const EncoderWeights& weights, const EncoderOptions& 
                           }));
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template T encoder_layer(const T&, const EncoderLayerWeights&, const EncoderOptions&, const Trace&);               \
-    template T encoder(const T&, const EncoderWeights&, const EncoderOptions&, const Trace&);
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(encoder_layer)
+ATTN_MAKE_FOR_SEQUENCES(encoder)
 
 } // namespace attn

@@ -60,9 +60,8 @@ void expect_weights(const T& x, const ExpertsWeights& weights)
     const auto of_router = [&](std::size_t axis) { return AxisOf("router weights", weights.router.weight, axis); };
     expect_agreement("experts", "d_model", {"x", x, feature_axis<T>}, of_router(0));
     if (router.weight.shape(1) != all.size())
-        throw ShapeError("experts: router weights " + to_string(shape_of(router.weight)) + " choose among " +
-                         std::to_string(router.weight.shape(1)) + " experts, and " + std::to_string(all.size()) +
-                         " are given");
+        throw ShapeError("experts: router weights ", shape_of(router.weight), " choose among ", router.weight.shape(1),
+                         " experts, and ", all.size(), " are given");
     if (correction_bias)
         expect_agreement("experts", "experts", of_router(1), {"correction bias", *correction_bias, 0});
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -75,8 +74,8 @@ void expect_weights(const T& x, const ExpertsWeights& weights)
         throw Error("experts: there is a gate of the shared expert, and no shared expert");
     const Matrix& gate = shared_expert_gate->weight;
     if (gate.shape(0) != router.weight.shape(0) || gate.shape(1) != 1)
-        throw ShapeError("experts: the shared expert's gate weights are " + to_string(shape_of(gate)) +
-                         ", expected (d_model, 1) = " + to_string(Shape{router.weight.shape(0), 1}));
+        throw ShapeError("experts: the shared expert's gate weights are ", shape_of(gate),
+                         ", expected (d_model, 1) = ", Shape{router.weight.shape(0), 1});
 }
 
 /// @param experts  how many there are
@@ -87,21 +86,19 @@ void expect_choice(std::size_t experts, const ExpertsOptions& options)
     if (options.groups) {
         const auto [count, kept, best] = *options.groups;
         if (count == 0 || experts % count != 0)
-            throw ShapeError("experts: " + all + " can't be divided evenly among " + std::to_string(count) + " groups");
+            throw ShapeError("experts: ", all, " can't be divided evenly among ", count, " groups");
         if (kept == 0 || kept > count)
-            throw ShapeError("experts: each token should have " + std::to_string(kept) + " groups of " +
-                             std::to_string(count) + ", expected 1 to " + std::to_string(count));
+            throw ShapeError("experts: each token should have ", kept, " groups of ", count, ", expected 1 to ", count);
         const std::size_t size = experts / count;
         if (best == 0 || best > size)
-            throw ShapeError("experts: a group's score should be the sum of its " + std::to_string(best) +
-                             " best experts, and it has " + std::to_string(size) + ": expected 1 to " +
-                             std::to_string(size));
+            throw ShapeError("experts: a group's score should be the sum of its ", best, " best experts, and it has ",
+                             size, ": expected 1 to ", size);
         eligible = kept * size;
     }
     if (options.top == 0 || options.top > eligible)
-        throw ShapeError("experts: each token should have " + std::to_string(options.top) + " of " + all +
-                         (options.groups ? ", of which its groups have " + std::to_string(eligible) : std::string()) +
-                         ": expected 1 to " + std::to_string(eligible));
+        throw ShapeError("experts: each token should have ", options.top, " of ", all,
+                         (options.groups ? ", of which its groups have " + std::to_string(eligible) : std::string()),
+                         ": expected 1 to ", eligible);
 }
 
 // ---------------------------------------------------------------------------------------------------------- the router
@@ -235,8 +232,6 @@ T experts(const T& tokens, const ExpertsWeights& weights, const ExpertsOptions& 
     return T(trace("output[(b,) n, d_model]", routed + shared));
 }
 
-#define ATTN_INSTANTIATE(T) template decltype(experts<T>) experts<T>;
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(experts)
 
 } // namespace attn

@@ -21,9 +21,6 @@ T feed_forward(const T& tokens, const FeedForwardWeights& weights, const FeedFor
     return T(linear(activated, weights.output, {"activated", "output", "d_ff", "d_model"}, trace));
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template T feed_forward(const T&, const FeedForwardWeights&, const FeedForwardOptions&, const Trace&);
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(feed_forward)
 
 } // namespace attn

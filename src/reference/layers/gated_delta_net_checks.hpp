@@ -37,8 +37,7 @@ DeltaNetSizes expect_sizes(const T& x, const GatedDeltaNetWeights& weights, cons
 {
     const auto& [query, key, value, gate, beta, decay, kernel, dt_bias, a_log, norm, output] = weights;
     if (x.shape(token_axis<T>) == 0)
-        throw ShapeError(std::string(of_delta_net) + ": x " + to_string(shape_of(x)) +
-                         " has no tokens, expected at least one");
+        throw ShapeError(of_delta_net, ": x ", shape_of(x), " has no tokens, expected at least one");
     const std::size_t heads = beta.weight.shape(1), key_heads = options.key_heads.value_or(heads);
     for (const auto& [name, map] : {std::pair{"query weights", &query},
                                     {"key weights", &key},
@@ -49,11 +48,11 @@ DeltaNetSizes expect_sizes(const T& x, const GatedDeltaNetWeights& weights, cons
         expect_agreement(of_delta_net, "d_model", {"x", x, feature_axis<T>}, {name, map->weight, 0});
     expect_even_split(of_delta_net, "value weights", shape_of(value.weight), heads);
     if (key_heads == 0 || heads % key_heads != 0)
-        throw ShapeError(std::string(of_delta_net) + ": " + std::to_string(heads) +
-                         " heads can't be divided evenly among " + std::to_string(key_heads) + " heads of keys");
+        throw ShapeError(of_delta_net, ": ", heads, " heads can't be divided evenly among ", key_heads,
+                         " heads of keys");
     expect_even_split(of_delta_net, "key weights", shape_of(key.weight), key_heads);
     if (options.chunk == std::size_t{0})
-        throw Error(std::string(of_delta_net) + ": a chunk of 0 tokens, expected at least 1");
+        throw Error(of_delta_net, ": a chunk of 0 tokens, expected at least 1");
     const DeltaNetSizes sizes{heads, key_heads, key.weight.shape(1) / key_heads, value.weight.shape(1) / heads,
                               kernel.shape(2)};
     expect_agreement(of_delta_net, "g d_k", {"query weights", query.weight, 1}, {"key weights", key.weight, 1});
@@ -63,12 +62,11 @@ DeltaNetSizes expect_sizes(const T& x, const GatedDeltaNetWeights& weights, cons
     expect_agreement(of_delta_net, "h", {"decay weights", decay.weight, 1}, {"dt_bias", dt_bias, 0});
     expect_agreement(of_delta_net, "h", {"decay weights", decay.weight, 1}, {"a_log", a_log, 0});
     if (norm.gain.size() != sizes.d_v)
-        throw ShapeError(std::string(of_delta_net) + ": the gain " + to_string(shape_of(norm.gain)) +
-                         " of the norm does not fit, expected d_v = " + std::to_string(sizes.d_v) +
+        throw ShapeError(of_delta_net, ": the gain ", shape_of(norm.gain),
+                         " of the norm does not fit, expected d_v = ", sizes.d_v,
                          " features, those of one head's values");
     if (shape_of(kernel) != Shape{sizes.mixed(), 1, sizes.width} || sizes.width == 0)
-        throw ShapeError(std::string(of_delta_net) + ": kernel " + to_string(shape_of(kernel)) +
-                         " does not fit, expected (" + std::to_string(sizes.mixed()) +
+        throw ShapeError(of_delta_net, ": kernel ", shape_of(kernel), " does not fit, expected (", sizes.mixed(),
                          ", 1, width): a filter for each feature of queries, keys and values");
     return sizes;
 }
@@ -100,8 +98,7 @@ GatedDeltaNetCacheOf<Value<T>> expect_past(const T& x, const PastOfDeltaNet<Valu
         return {zeros<Value<T>>(conv), zeros<HeadStates<Value<T>>>(recurrent)};
     const auto expect = [](const char* name, const Shape& found, const Shape& expected) {
         if (found != expected)
-            throw ShapeError(std::string(of_delta_net) + ": " + name + " " + to_string(found) +
-                             " does not fit, expected " + to_string(expected));
+            throw ShapeError(of_delta_net, ": ", name, " ", found, " does not fit, expected ", expected);
     };
     expect("past_conv_state", shape_of(past->conv_state), conv);
     expect("past_recurrent_state", shape_of(past->recurrent_state), recurrent);

@@ -60,7 +60,7 @@ T gated_feed_forward(const T& tokens, const GatedFeedForwardWeights& weights, co
     expect_agreement("gated_feed_forward", "d_ff", {"gate weights", weights.gate.weight, 1},
                      {"up weights", weights.up.weight, 1});
     if (limit && !(*limit > 0))
-        throw Error("gated_feed_forward: the limit is " + exact_text(*limit) + ", expected a number above 0");
+        throw Error("gated_feed_forward: the limit is ", exact_text(*limit), ", expected a number above 0");
     const Trace trace = caller.module("gated_feed_forward", [&] { return describe(options); });
     const Term x = trace.input("x[(b,) n, d_model]", Term(tokens));
 
@@ -79,10 +79,6 @@ T gated_feed_forward(const T& tokens, const GatedFeedForwardWeights& weights, co
     return T(linear(gated, weights.down, {"gated", "down", "d_ff", "d_model", "n", "output"}, trace));
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template T gated_feed_forward(const T&, const GatedFeedForwardWeights&, const GatedFeedForwardOptions&,            \
-                                  const Trace&);
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(gated_feed_forward)
 
 } // namespace attn

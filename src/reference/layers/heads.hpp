@@ -54,8 +54,7 @@ void expect_projectable(std::string_view function, const Sources<T>& from, const
 inline void expect_even_split(std::string_view function, std::string_view role, const Shape& shape, std::size_t heads)
 {
     if (heads == 0 || shape.back() == 0 || shape.back() % heads != 0)
-        throw ShapeError(std::string(function) + ": " + std::string(role) + " " + to_string(shape) +
-                         " can't be divided evenly among " + std::to_string(heads) + " heads");
+        throw ShapeError(function, ": ", role, " ", shape, " can't be divided evenly among ", heads, " heads");
 }
 
 /// The queries, keys and values of all heads, side by side.
@@ -223,8 +222,8 @@ Shared<Variant> of_head(std::string_view name, const Shared<Variant>& all, std::
     if (given == nullptr)
         return all;
     if (given->shape(1) != 1 && given->shape(1) != heads)
-        throw ShapeError("attention: " + std::string(name) + " " + to_string(shape_of(*given)) + " is for " +
-                         std::to_string(given->shape(1)) + " heads, but there are " + std::to_string(heads));
+        throw ShapeError("attention: ", name, " ", shape_of(*given), " is for ", given->shape(1),
+                         " heads, but there are ", heads);
     const std::size_t place = given->shape(1) == 1 ? 0 : head;
     const auto taken = [&](const char* sequences, auto own) -> Variant {
         return trace(

@@ -39,9 +39,9 @@ std::size_t columns_after(std::string_view function, std::string_view role, cons
                           std::size_t before, const std::string& first, std::string_view missing)
 {
     if (given <= before)
-        throw ShapeError(std::string(function) + ": " + std::string(role) + " " + to_string(shape) + " have " +
-                         std::to_string(given) + " columns" + (given == shape.back() ? "" : " for each head") +
-                         ", and none is left for " + std::string(missing) + " after " + first);
+        throw ShapeError(function, ": ", role, " ", shape, " have ", given, " columns",
+                         (given == shape.back() ? "" : " for each head"), ", and none is left for ", missing, " after ",
+                         first);
     return given - before;
 }
 
@@ -82,12 +82,11 @@ Sizes expect_sizes(std::string_view function, const T& x, const LatentAttentionW
     sizes.value = columns_after(function, "key_value weights", shape_of(key_value), key_value.shape(1) / sizes.heads,
                                 sizes.plain, "the " + std::to_string(sizes.plain) + " of the key", "the value");
     if (sizes.heads * sizes.value != weights.output.weight.shape(0))
-        throw ShapeError(std::string(function) + ": key_value weights " + to_string(shape_of(key_value)) + " give " +
-                         std::to_string(sizes.heads) + " values of " + std::to_string(sizes.value) +
-                         " features, which must be the rows of the output weights " +
-                         to_string(shape_of(weights.output.weight)));
+        throw ShapeError(function, ": key_value weights ", shape_of(key_value), " give ", sizes.heads, " values of ",
+                         sizes.value, " features, which must be the rows of the output weights ",
+                         shape_of(weights.output.weight));
     if (options.bias && options.positions == HeadPositions::alibi)
-        throw Error(std::string(function) + ": ALiBi is a bias, and another one is given: add them and give the sum");
+        throw Error(function, ": ALiBi is a bias, and another one is given: add them and give the sum");
     return sizes;
 }
 
@@ -98,9 +97,8 @@ void expect_past(std::string_view function, const T& x, const LatentCacheOf<Valu
     expect_agreement(function, "d_c", {"past latent", past.latent, feature_axis<T>},
                      {"latent norm", weights.latent.norm.gain, 0});
     if (past.shared_key.shape(feature_axis<T>) != sizes.rotary)
-        throw ShapeError(std::string(function) + ": past shared key " + to_string(shape_of(past.shared_key)) +
-                         " and compressed weights " + to_string(shape_of(weights.latent.down.weight)) +
-                         ", whose last " + std::to_string(sizes.rotary) +
+        throw ShapeError(function, ": past shared key ", shape_of(past.shared_key), " and compressed weights ",
+                         shape_of(weights.latent.down.weight), ", whose last ", sizes.rotary,
                          " columns make the shared key, must agree in d_r");
     expect_agreement(function, "past", {"past latent", past.latent, token_axis<T>},
                      {"past shared key", past.shared_key, token_axis<T>});
@@ -111,9 +109,8 @@ void expect_past(std::string_view function, const T& x, const LatentCacheOf<Valu
 void expect_absorbable(std::string_view function, const LinearWeights& key_value)
 {
     if (key_value.bias)
-        throw Error(std::string(function) +
-                    ": the map to keys and values has a bias, which can't be absorbed into queries and context: use "
-                    "latent_attention()");
+        throw Error(function, ": the map to keys and values has a bias, which can't be absorbed into queries and "
+                              "context: use latent_attention()");
 }
 
 // ------------------------------------------------------------------------------------------------- before the heads
@@ -338,13 +335,10 @@ CachedLatentAttentionOf<T> cached_absorbed_latent_attention(const T& x, const Pa
     return attend<AbsorbedHeads>(function, x, past, weights, options, trace);
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template decltype(latent_attention<T>) latent_attention<T>;                                                        \
-    template decltype(absorbed_latent_attention<T>) absorbed_latent_attention<T>;                                      \
-    template decltype(cached_latent_attention<T>) cached_latent_attention<T>;                                          \
-    template decltype(cached_absorbed_latent_attention<T>) cached_absorbed_latent_attention<T>;
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(latent_attention)
+ATTN_MAKE_FOR_SEQUENCES(absorbed_latent_attention)
+ATTN_MAKE_FOR_SEQUENCES(cached_latent_attention)
+ATTN_MAKE_FOR_SEQUENCES(cached_absorbed_latent_attention)
 
 std::optional<double> latent_attention_scale(const RotaryScaling& scaling, std::size_t d_k)
 {

@@ -31,9 +31,6 @@ T layer_norm(const T& tokens, const LayerNormWeights& weights, const LayerNormOp
     return T(trace("output[(b,) n, d_model]", normalized * gain + bias));
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template T layer_norm(const T&, const LayerNormWeights&, const LayerNormOptions&, const Trace&);
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(layer_norm)
 
 } // namespace attn

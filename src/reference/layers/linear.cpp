@@ -46,8 +46,6 @@ T linear(const T& tokens, const LinearWeights& weights, const LinearSteps& steps
     return T(trace(names.output_label, matmul(x, weight) + bias));
 }
 
-#define ATTN_INSTANTIATE(T) template T linear(const T&, const LinearWeights&, const LinearSteps&, const Trace&);
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(linear)
 
 } // namespace attn

@@ -24,8 +24,7 @@ std::size_t key_value_heads(const MultiHeadWeights& weights, std::size_t heads)
     const std::size_t d_k = heads == 0 ? 0 : query.shape(1) / heads;
     if (d_k == 0 || query.shape(1) % heads != 0 || key.shape(1) == 0 || key.shape(1) % d_k != 0)
         throw ShapeError(
-            "attention: query weights " + to_string(shape_of(query)) + " of " + std::to_string(heads) +
-            " heads and key weights " + to_string(shape_of(key)) +
+            "attention: query weights ", shape_of(query), " of ", heads, " heads and key weights ", shape_of(key),
             " do not make heads of one size: expected columns that are a multiple of d_k, those of a head");
     return key.shape(1) / d_k;
 }
@@ -36,27 +35,25 @@ Groups expect_groups(std::string_view caller, const MultiHeadWeights& weights, c
     expect_even_split(caller, "query weights", shape_of(query), options.heads);
     const Groups groups{options.heads, key_value_heads(weights, options.heads)};
     if (groups.heads % groups.groups != 0)
-        throw ShapeError(std::string(caller) + ": " + std::to_string(groups.heads) +
-                         " heads can't be divided evenly among " + std::to_string(groups.groups) + " key/value heads");
+        throw ShapeError(caller, ": ", groups.heads, " heads can't be divided evenly among ", groups.groups,
+                         " key/value heads");
     expect_even_split(caller, "value weights", shape_of(value), groups.groups);
     if (weights.output && !groups.is_grouped())
         expect_agreement(caller, "h d_v", {"value weights", value, 1}, {"output weights", weights.output->weight, 0});
     if (weights.output && value.shape(1) * groups.heads != weights.output->weight.shape(0) * groups.groups)
-        throw ShapeError(std::string(caller) + ": value weights " + to_string(shape_of(value)) + " of " +
-                         std::to_string(groups.groups) + " key/value heads and output weights " +
-                         to_string(shape_of(weights.output->weight)) + " of " + std::to_string(groups.heads) +
+        throw ShapeError(caller, ": value weights ", shape_of(value), " of ", groups.groups,
+                         " key/value heads and output weights ", shape_of(weights.output->weight), " of ", groups.heads,
                          " heads must agree in d_v, the features of one head");
     if (weights.gate) {
         const Matrix& gate = weights.gate->weight;
         expect_agreement(caller, "d_model", {"query weights", query, 0}, {"gate weights", gate, 0});
         if (gate.shape(1) * groups.groups != value.shape(1) * groups.heads)
-            throw ShapeError(std::string(caller) + ": gate weights " + to_string(shape_of(gate)) +
-                             " do not fit, expected a column for each of the " +
-                             std::to_string(value.shape(1) / groups.groups * groups.heads) + " features of " +
-                             std::to_string(groups.heads) + " heads");
+            throw ShapeError(caller, ": gate weights ", shape_of(gate),
+                             " do not fit, expected a column for each of the ",
+                             value.shape(1) / groups.groups * groups.heads, " features of ", groups.heads, " heads");
     }
     if (options.bias && options.positions == HeadPositions::alibi)
-        throw Error(std::string(caller) + ": ALiBi is a bias, and another one is given: add them and give the sum");
+        throw Error(caller, ": ALiBi is a bias, and another one is given: add them and give the sum");
     return groups;
 }
 
@@ -85,8 +82,7 @@ StepOptions describe(const Groups& groups, const MultiHeadOptions& options)
 void expect_no_scaled_queries(std::string_view function, const MultiHeadOptions& options)
 {
     if (options.unit_epsilon || options.temperature)
-        throw Error(std::string(function) +
-                    ": queries and keys that are scaled to one, and temperatures, are not computed here");
+        throw Error(function, ": queries and keys that are scaled to one, and temperatures, are not computed here");
 }
 
 bool is_plain(const MultiHeadWeights& weights, HeadPositions positions)
@@ -105,8 +101,8 @@ std::optional<Vector> shared_sinks(const std::optional<Vector>& sinks, std::size
     if (!sinks)
         return std::nullopt;
     if (sinks->size() != heads)
-        throw ShapeError("attention: sinks " + to_string(shape_of(*sinks)) + " are for " +
-                         std::to_string(sinks->size()) + " heads, but there are " + std::to_string(heads));
+        throw ShapeError("attention: sinks ", shape_of(*sinks), " are for ", sinks->size(), " heads, but there are ",
+                         heads);
     return trace.input("sinks[h]", *sinks);
 }
 

@@ -24,8 +24,6 @@ T norm(const T& x, const LayerNormWeights& weights, const NormDescription& descr
                                    : rms_norm(x, {weights.gain}, {.epsilon = epsilon, .adds_one = adds_one}, trace);
 }
 
-#define ATTN_INSTANTIATE(T) template T norm(const T&, const LayerNormWeights&, const NormDescription&, const Trace&);
-ATTN_FOR_SEQUENCES(ATTN_INSTANTIATE)
-#undef ATTN_INSTANTIATE
+ATTN_MAKE_FOR_SEQUENCES(norm)
 
 } // namespace attn

@@ -21,12 +21,11 @@ void expect_table(const PageTable& table, const Pages& pages)
     expect_rows(pages.size);
     for (const std::size_t block : table.blocks)
         if (block >= pages.count)
-            throw Error("pages: a table has block " + std::to_string(block) + ", and the pool has " +
-                        std::to_string(pages.count) + " blocks, the first of them block 0");
+            throw Error("pages: a table has block ", block, ", and the pool has ", pages.count,
+                        " blocks, the first of them block 0");
     if (const std::size_t needed = blocks_for(table.tokens, pages.size); table.blocks.size() != needed)
-        throw Error("pages: a table has " + std::to_string(table.blocks.size()) + " blocks of " +
-                    std::to_string(pages.size) + " tokens each, and " + std::to_string(table.tokens) + " tokens need " +
-                    std::to_string(needed));
+        throw Error("pages: a table has ", table.blocks.size(), " blocks of ", pages.size, " tokens each, and ",
+                    table.tokens, " tokens need ", needed);
 }
 
 } // namespace
@@ -63,8 +62,7 @@ PageTable beginning_of(const PageTable& table, std::size_t tokens, std::size_t s
 {
     expect_rows(size);
     if (tokens > table.tokens)
-        throw Error("pages: a sequence has " + std::to_string(table.tokens) + " tokens, and its first " +
-                    std::to_string(tokens) + " are asked for");
+        throw Error("pages: a sequence has ", table.tokens, " tokens, and its first ", tokens, " are asked for");
     PageTable beginning = table;
     beginning.blocks.resize(blocks_for(tokens, size));
     beginning.tokens = tokens;
@@ -74,8 +72,7 @@ PageTable beginning_of(const PageTable& table, std::size_t tokens, std::size_t s
 GrownPages grown(Pages pages, std::size_t sequence, std::size_t tokens)
 {
     if (sequence >= pages.tables.size())
-        throw Error("pages: there is no sequence " + std::to_string(sequence) + ", there are " +
-                    std::to_string(pages.tables.size()));
+        throw Error("pages: there is no sequence ", sequence, ", there are ", pages.tables.size());
     std::vector<std::size_t> users = users_of(pages);
     PageTable& table = pages.tables[sequence];
     const bool writes_into_last = tokens > 0 && table.tokens % pages.size > 0;
@@ -86,11 +83,9 @@ GrownPages grown(Pages pages, std::size_t sequence, std::size_t tokens)
                       needed = more + (is_shared ? 1 : 0);
     const auto free = static_cast<std::size_t>(std::ranges::count(users, 0U));
     if (needed > free)
-        throw Error("pages: the pool is full: sequence " + std::to_string(sequence) + " needs " +
-                    std::to_string(needed) + " more of its " + std::to_string(pages.count) + " blocks for " +
-                    std::to_string(tokens) + (tokens == 1 ? " token after " : " tokens after ") +
-                    std::to_string(table.tokens) + ", and " + std::to_string(free) +
-                    (free == 1 ? " is free" : " are free"));
+        throw Error("pages: the pool is full: sequence ", sequence, " needs ", needed, " more of its ", pages.count,
+                    " blocks for ", tokens, (tokens == 1 ? " token after " : " tokens after "), table.tokens, ", and ",
+                    free, (free == 1 ? " is free" : " are free"));
     const auto take = [&] {
         const auto found = std::ranges::find(users, 0U);
         *found = 1;

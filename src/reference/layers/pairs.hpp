@@ -37,8 +37,7 @@ inline Term<Vector> positions_of(const std::optional<Integers>& given, std::size
     if (!given)
         return positions_from(first, n, trace);
     if (given->size() != n)
-        throw ShapeError("positions are given of " + std::to_string(given->size()) + " tokens, and there are " +
-                         std::to_string(n));
+        throw ShapeError("positions are given of ", given->size(), " tokens, and there are ", n);
     return numbers_of(trace.shared_input("positions[n]", Term(*given)));
 }
 
@@ -51,8 +50,7 @@ inline Term<Matrix> angles_of(const Term<Vector>& positions, const Term<Vector>&
 inline void expect_pairs(std::string_view function, std::size_t d)
 {
     if (d % 2 != 0)
-        throw ShapeError(std::string(function) + ": " + text(d) +
-                         " features do not make pairs, expected an even number");
+        throw ShapeError(function, ": ", text(d), " features do not make pairs, expected an even number");
 }
 
 } // namespace attn

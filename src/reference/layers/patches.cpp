@@ -27,9 +27,8 @@ Grid grid_of(const Shape& image, const PatchWeights& weights)
     const std::size_t height = image[image.size() - 2], width = image.back();
     if (element_count(kernel) == 0 || image[image.size() - 3] != kernel[1] || height == 0 || height % kernel[2] != 0 ||
         width == 0 || width % kernel[3] != 0)
-        throw ShapeError("embed_patches: pixel_values " + to_string(image) + ", expected " + std::to_string(kernel[1]) +
-                         " channels of a whole number of patches, " + std::to_string(kernel[2]) + " by " +
-                         std::to_string(kernel[3]));
+        throw ShapeError("embed_patches: pixel_values ", image, ", expected ", kernel[1],
+                         " channels of a whole number of patches, ", kernel[2], " by ", kernel[3]);
     for (const auto& [name, vector] : {std::pair("bias", &weights.bias),
                                        {"class_token", &weights.class_token},
                                        {"distillation_token", &weights.distillation_token}})
@@ -96,7 +95,7 @@ T embed(const Image& given, const PatchWeights& weights, const Trace& caller)
     const Grid grid = grid_of(shape, weights);
     const std::size_t images = shape.size() == 4 ? shape.front() : 1;
     if (images == 0)
-        throw ShapeError("embed_patches: pixel_values " + to_string(shape) + " has no image");
+        throw ShapeError("embed_patches: pixel_values ", shape, " has no image");
     const Trace trace = caller.module("embed_patches");
 
     // Cut the image into patches.

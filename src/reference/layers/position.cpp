@@ -43,8 +43,8 @@ Matrix position_shift(double k, std::size_t d, const SinusoidalOptions& options)
 Term<Matrix> learned_positions(const Term<Matrix>& table, std::size_t n, std::size_t first, const Trace& trace)
 {
     if (first > table.shape(0) || n > table.shape(0) - first) // first + n could overflow
-        throw ShapeError("learned_positions: table " + to_string(shape_of(table)) + " has no rows " + text(first) +
-                         " to " + text(first + n) + ": it was learned for shorter sequences");
+        throw ShapeError("learned_positions: table ", shape_of(table), " has no rows ", text(first), " to ",
+                         text(first + n), ": it was learned for shorter sequences");
     const Term rows = trace.input("table[n_max, d]", table);
     return trace("positions[n, d]", slice(rows, first, first + n));
 }

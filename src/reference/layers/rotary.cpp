@@ -102,8 +102,8 @@ Term<Vector> llama3_scaling(const Llama3Scaling& scaling, const Turning& of, con
 {
     const auto& [factor, low, high, original] = scaling;
     if (!(low < high))
-        throw Error("rotary: the llama3 scaling has high_freq_factor " + exact_text(high) + " and low_freq_factor " +
-                    exact_text(low) + ", expected a high one above the low one");
+        throw Error("rotary: the llama3 scaling has high_freq_factor ", exact_text(high), " and low_freq_factor ",
+                    exact_text(low), ", expected a high one above the low one");
     const Term unscaled = as_trained(of, "unscaled[pairs]", trace);
     const Term rotations = number(original, trace) * unscaled / (2.0 * pi(trace));
     const Term ramp = trace("ramp[pairs]", between_0_and_1((rotations - low) / (number(high, trace) - low)));
@@ -113,8 +113,8 @@ Term<Vector> llama3_scaling(const Llama3Scaling& scaling, const Turning& of, con
 void expect_one_for_each_pair(const char* name, const Term<Vector>& factors, const Turning& of)
 {
     if (factors.size() != of.pairs())
-        throw ShapeError("rotary: the longrope scaling has a " + std::string(name) + " of " + text(factors.size()) +
-                         " numbers, expected " + text(of.pairs()) + ", one for each pair of the " + text(of.features) +
+        throw ShapeError("rotary: the longrope scaling has a ", name, " of ", text(factors.size()),
+                         " numbers, expected ", text(of.pairs()), ", one for each pair of the ", text(of.features),
                          " features that are rotated");
 }
 
@@ -157,9 +157,8 @@ Term<double> longrope_attention(const LongRopeScaling& scaling, const Trace& tra
     if (scaling.factor <= 1)
         return number(1.0, trace);
     if (scaling.original_length == 1)
-        throw Error(
-            "rotary: the longrope scaling divides by the logarithm of original_max_position_embeddings, expected "
-            "more than 1, or an attention_factor");
+        throw Error("rotary: the longrope scaling divides by the logarithm of original_max_position_embeddings, "
+                    "expected more than 1, or an attention_factor");
     return sqrt(1.0 + log(number(scaling.factor, trace)) / log(number(scaling.original_length, trace)));
 }
 
@@ -208,8 +207,8 @@ void expect_meaning(const RotaryScaling& scaling)
 {
     const auto expect = [&](std::string_view name, const auto& member, Presence) {
         if (!is_meant(member))
-            throw Error("rotary: the " + std::string(name_of(scaling)) + " scaling has " + std::string(name) + " " +
-                        member_text(member) + ", expected " + wanted(member));
+            throw Error("rotary: the ", name_of(scaling), " scaling has ", name, " ", member_text(member),
+                        ", expected ", wanted(member));
     };
     std::visit([&](const auto& of) { visit_members(of, expect); }, scaling);
 }
@@ -226,8 +225,8 @@ std::size_t expect_features(const std::optional<std::size_t>& given, std::size_t
 {
     expect_pairs("rotary", given.value_or(d));
     if (given && (*given == 0 || *given > d))
-        throw ShapeError("rotary: " + text(*given) + " features can't be rotated of " + text(d) +
-                         ", expected an even number from 2 to " + text(d));
+        throw ShapeError("rotary: ", text(*given), " features can't be rotated of ", text(d),
+                         ", expected an even number from 2 to ", text(d));
     return given.value_or(d);
 }
 
@@ -294,7 +293,7 @@ T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
     const std::size_t features = expect_features(options.features, d);
     expect_meaning(options.scaling);
     if (options.positions && depends_on_length(options.scaling))
-        throw Error("rotary: the " + std::string(name_of(options.scaling)) +
+        throw Error("rotary: the ", name_of(options.scaling),
                     " scaling depends on how long a text is, and tokens that stand anywhere say no length");
     const Trace trace = caller.module("rotary", [&] { return describe(options); });
     const Term x = trace.input("x[(b,) n, d]", Term(tokens));

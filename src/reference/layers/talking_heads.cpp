@@ -14,8 +14,7 @@ void expect_fit(const Sources<T>& from, const TalkingHeadsWeights& weights)
     expect_projectable(function, from, maps);
     expect_agreement(function, "h d_k", {"query weights", maps.query.weight, 1}, {"key weights", maps.key.weight, 1});
     if (!is_plain(maps, HeadPositions::none))
-        throw Error(std::string(function) +
-                    ": it takes plain maps, without norms of queries and keys or sinks, and without a gate");
+        throw Error(function, ": it takes plain maps, without norms of queries and keys or sinks, and without a gate");
     expect_agreement(function, "h", {"talking_scores", weights.scores, 1}, {"talking_weights", weights.weights, 0});
     if (maps.output)
         expect_agreement(function, "h d_v", {"value weights", maps.value.weight, 1},

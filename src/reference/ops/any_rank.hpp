@@ -45,7 +45,7 @@ inline std::size_t counted(int axis, std::size_t axes)
 {
     const int from_front = axis < 0 ? axis + static_cast<int>(axes) : axis;
     if (from_front < 0 || from_front >= static_cast<int>(axes))
-        throw ShapeError("there is no axis " + std::to_string(axis) + " of " + std::to_string(axes));
+        throw ShapeError("there is no axis ", axis, " of ", axes);
     return static_cast<std::size_t>(from_front);
 }
 

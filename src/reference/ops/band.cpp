@@ -12,11 +12,11 @@ void expect_fit(std::string_view function, std::string_view role, const T& token
 {
     expect_agreement(function, "n", {role, tokens, token_axis<T>}, {"the band's mask", band.mask, 0});
     if (band.mask.shape(1) != band.distances.size())
-        throw ShapeError(std::string(function) + ": a band of " + std::to_string(band.distances.size()) +
-                         " distances has a mask " + to_string(shape_of(band.mask)) + ", expected as many columns");
+        throw ShapeError(function, ": a band of ", band.distances.size(), " distances has a mask ", shape_of(band.mask),
+                         ", expected as many columns");
     if (band.neighbours && shape_of(*band.neighbours) != shape_of(band.mask))
-        throw ShapeError(std::string(function) + ": a band has neighbours " + to_string(shape_of(*band.neighbours)) +
-                         " and a mask " + to_string(shape_of(band.mask)) + ", expected the same shape");
+        throw ShapeError(function, ": a band has neighbours ", shape_of(*band.neighbours), " and a mask ",
+                         shape_of(band.mask), ", expected the same shape");
 }
 
 template <Sequence T>
@@ -39,8 +39,7 @@ void for_each_neighbour(std::string_view function, const Band& band, std::size_t
             const std::int64_t j =
                 band.neighbours ? (*band.neighbours)(i, c) : static_cast<std::int64_t>(i) + band.distances(c);
             if (j < 0 || std::cmp_greater_equal(j, n))
-                throw ShapeError(std::string(function) + ": a neighbour of row " + std::to_string(i) + " is row " +
-                                 std::to_string(j) + ", expected 0 to " + std::to_string(n - 1));
+                throw ShapeError(function, ": a neighbour of row ", i, " is row ", j, ", expected 0 to ", n - 1);
             work(row, c, row - i + static_cast<std::size_t>(j));
         }
 }

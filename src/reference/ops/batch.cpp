@@ -17,8 +17,7 @@ Matrix tokens_of(const Tensor3& batch)
 Tensor3 batch_of(const Matrix& tokens, std::size_t sequences, std::size_t length)
 {
     if (sequences * length != tokens.shape(0))
-        throw ShapeError("batch_of: tokens " + to_string(shape_of(tokens)) + " are not " + std::to_string(sequences) +
-                         " sequences of " + std::to_string(length));
+        throw ShapeError("batch_of: tokens ", shape_of(tokens), " are not ", sequences, " sequences of ", length);
     Tensor3 batch(Tensor3::shape_type{sequences, length, tokens.shape(1)});
     std::copy(tokens.begin(), tokens.end(), batch.begin());
     return batch;

@@ -105,8 +105,7 @@ template Tensor4 concat_columns(const std::vector<Tensor4>&);
 Matrix columns(const Matrix& x, std::size_t begin, std::size_t end)
 {
     if (begin > end || end > x.shape(1))
-        throw ShapeError("columns: x " + to_string(shape_of(x)) + " has no features " + std::to_string(begin) + " to " +
-                         std::to_string(end));
+        throw ShapeError("columns: x ", shape_of(x), " has no features ", begin, " to ", end);
     return xt::view(x, xt::all(), xt::range(begin, end));
 }
 
@@ -125,8 +124,8 @@ Matrix take_rows(const Matrix& table, const Integers& ids)
     Matrix rows(Matrix::shape_type{ids.size(), table.shape(1)});
     for (std::size_t i = 0; i < ids.size(); ++i) {
         if (ids(i) < 0 || static_cast<std::size_t>(ids(i)) >= table.shape(0))
-            throw ShapeError("take_rows: ids[" + std::to_string(i) + "] is " + std::to_string(ids(i)) + ", but table " +
-                             to_string(shape_of(table)) + " has no such row");
+            throw ShapeError("take_rows: ids[", i, "] is ", ids(i), ", but table ", shape_of(table),
+                             " has no such row");
         const auto row = static_cast<std::size_t>(ids(i)) * table.shape(1);
         std::copy_n(table.data() + row, table.shape(1), rows.data() + i * table.shape(1));
     }

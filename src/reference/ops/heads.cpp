@@ -22,8 +22,7 @@ To reshaped(const From& from, const typename To::shape_type& shape)
 Tensor4 unpack_heads(const Tensor3& packed, std::size_t heads)
 {
     if (heads == 0 || packed.shape(2) % heads != 0)
-        throw ShapeError("unpack_heads: packed " + to_string(shape_of(packed)) + " can't be divided evenly among " +
-                         std::to_string(heads) + " heads");
+        throw ShapeError("unpack_heads: packed ", shape_of(packed), " can't be divided evenly among ", heads, " heads");
     const Tensor4::shape_type shape{packed.shape(0), packed.shape(1), heads, packed.shape(2) / heads};
     return xt::transpose(reshaped<Tensor4>(packed, shape), {0, 2, 1, 3});
 }
@@ -58,8 +57,8 @@ Tensor3 as_batch(const Tensor4& heads)
 Tensor4 as_heads(const Tensor3& batch, std::size_t sequences, std::size_t heads)
 {
     if (sequences * heads != batch.shape(0))
-        throw ShapeError("as_heads: a batch " + to_string(shape_of(batch)) + " is not " + std::to_string(heads) +
-                         " heads of " + std::to_string(sequences) + " sequences");
+        throw ShapeError("as_heads: a batch ", shape_of(batch), " is not ", heads, " heads of ", sequences,
+                         " sequences");
     return reshaped<Tensor4>(batch, {sequences, heads, batch.shape(1), batch.shape(2)});
 }
 

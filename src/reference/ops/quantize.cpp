@@ -49,15 +49,14 @@ constexpr ScaleRow shared_scales[] = {{SharedScale::none, "", false},
 void expect_storable(const Matrix& x, const StoredRow& type, SharedScale scale)
 {
     if (type.is_whole() && scale == SharedScale::none)
-        throw Error("quantize: " + std::string(type.name) +
-                    " are whole numbers, which need a scale: " + std::string(type.name) + ":token, for one");
+        throw Error("quantize: ", type.name, " are whole numbers, which need a scale: ", type.name, ":token, for one");
     if (!type.takes_scale && scale != SharedScale::none)
-        throw Error("quantize: " + std::string(type.name) + " takes no scale");
+        throw Error("quantize: ", type.name, " takes no scale");
     const double largest = scale == SharedScale::none ? type.largest : 1e300;
     for (const double number : x)
         if (!(std::abs(scale == SharedScale::none ? rounded_to(type.number, number) : number) <= largest))
-            throw Error("quantize: x has " + exact_text(number) + ", and numbers up to " + exact_text(largest) +
-                        " can be stored as " + std::string(type.name) +
+            throw Error("quantize: x has ", exact_text(number), ", and numbers up to ", exact_text(largest),
+                        " can be stored as ", type.name,
                         (type.takes_scale && scale == SharedScale::none ? " without a scale" : ""));
 }
 
@@ -127,8 +126,7 @@ Quantized quantize(const Term<Matrix>& given, const StoredFormat& format, const 
     }
     const std::size_t n = x.shape(0), d = x.shape(1);
     if (group == 0 || d % group != 0)
-        throw ShapeError("quantize: blocks of " + std::to_string(group) + " don't divide the " + std::to_string(d) +
-                         " features of x");
+        throw ShapeError("quantize: blocks of ", group, " don't divide the ", d, " features of x");
     const Term blocks = trace("blocks[blocks, block]", reshape<Matrix>(x, {n * d / group, group}));
     const auto [codes, stored] = quantize_scaled(blocks, row, scale, trace);
     return {codes, trace("stored[n, d]", reshape<Matrix>(stored, {n, d}))};
@@ -153,9 +151,9 @@ StoredFormat stored_format_called(std::string_view text)
             std::string& names = known.takes_scale ? scaled : plain;
             names += (names.empty() ? "" : ", ") + std::string(known.name);
         }
-        throw Error("there is no type of stored numbers '" + std::string(text) + "', expected " + plain +
-                    "; or with a scale, such as int8:token, int4:block32, int4:channel32 or int8:tensor, one of " +
-                    scaled + ", of which float8 can be without");
+        throw Error("there is no type of stored numbers '", text, "', expected ", plain,
+                    "; or with a scale, such as int8:token, int4:block32, int4:channel32 or int8:tensor, one of ",
+                    scaled, ", of which float8 can be without");
     }
     format.type = type->choice;
     format.scale = scale->choice;
@@ -173,7 +171,7 @@ std::string name_of(const StoredFormat& format)
 Matrix hadamard(std::size_t d)
 {
     if (!std::has_single_bit(d))
-        throw ShapeError("hadamard: " + std::to_string(d) + " is no power of two");
+        throw ShapeError("hadamard: ", d, " is no power of two");
     Matrix h(Matrix::shape_type{d, d});
     for (std::size_t i = 0; i < d; ++i)
         for (std::size_t j = 0; j < d; ++j)

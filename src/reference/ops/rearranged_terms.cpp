@@ -18,8 +18,7 @@ namespace {
 void expect_entries(const Shape& shape, std::size_t axis, std::size_t begin, std::size_t end)
 {
     if (begin > end || end > shape[axis])
-        throw ShapeError("there are no entries " + std::to_string(begin) + ":" + std::to_string(end) + " along axis " +
-                         std::to_string(axis) + " of " + to_string(shape));
+        throw ShapeError("there are no entries ", begin, ":", end, " along axis ", axis, " of ", shape);
 }
 
 Matrix rows_between(const Matrix& x, std::size_t begin, std::size_t end)
@@ -178,8 +177,8 @@ Term<T> concat(const std::vector<Term<T>>& parts, int axis)
         Shape other = shape_of(*part);
         const std::size_t more = std::exchange(other[at], shape[at]);
         if (other != shape)
-            throw ShapeError("concat: " + to_string(shape_of(*part)) + " doesn't go on " +
-                             to_string(shape_of(*parts.front())) + " along axis " + std::to_string(at));
+            throw ShapeError("concat: ", shape_of(*part), " doesn't go on ", shape_of(*parts.front()), " along axis ",
+                             at);
         shape[at] += more;
         wordings.push_back(part.wording());
     }
@@ -213,7 +212,7 @@ Term<T> interleave(Term<T> a, Term<T> b)
 {
     Shape shape = shape_of(*a);
     if (shape != shape_of(*b))
-        throw ShapeError("interleave: " + to_string(shape) + " and " + to_string(shape_of(*b)) + " are not alike");
+        throw ShapeError("interleave: ", shape, " and ", shape_of(*b), " are not alike");
     shape.back() *= 2;
     T all = unwritten<T>(shape);
     for (std::size_t i = 0; i < a.size(); ++i) {
@@ -248,8 +247,7 @@ Term<Matrix> scatter_add(const Term<Matrix>& rows, const Term<Integers>& ids, st
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const auto id = static_cast<std::size_t>((*ids)(i));
         if (id >= count)
-            throw ShapeError("scatter_add: there is no row " + std::to_string((*ids)(i)) + " of " +
-                             std::to_string(count));
+            throw ShapeError("scatter_add: there is no row ", (*ids)(i), " of ", count);
         for (std::size_t j = 0; j < rows.shape(1); ++j)
             sums(id, j) += (*rows)(i, j);
     }
@@ -260,7 +258,7 @@ template <class To, class From>
 Term<To> reshape(const Term<From>& x, const Shape& shape)
 {
     if (shape.size() != rank_of<To> || element_count(shape) != x.size())
-        throw ShapeError("reshape: " + to_string(shape_of(*x)) + " can't become " + to_string(shape));
+        throw ShapeError("reshape: ", shape_of(*x), " can't become ", shape);
     std::string sizes;
     for (const std::size_t size : shape)
         sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);

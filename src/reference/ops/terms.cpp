@@ -22,8 +22,7 @@ Shape broadcast_shape(const Shape& left, const Shape& right)
         const std::size_t a = back <= left.size() ? left[left.size() - back] : 1;
         const std::size_t b = back <= right.size() ? right[right.size() - back] : 1;
         if (a != b && a != 1 && b != 1)
-            throw ShapeError("terms of the shapes " + to_string(left) + " and " + to_string(right) +
-                             " can't be taken number by number");
+            throw ShapeError("terms of the shapes ", left, " and ", right, " can't be taken number by number");
         shape[shape.size() - back] = a == 1 ? b : a;
     }
     return shape;

@@ -32,8 +32,8 @@ Result top_k_of_rows(const T& scores, std::size_t k)
 {
     const std::size_t m = scores.shape(scores.dimension() - 1);
     if (k < 1 || k > m)
-        throw ShapeError("top_k: of scores " + to_string(shape_of(scores)) + " the " + std::to_string(k) +
-                         " largest of each row were asked for, expected 1 to " + std::to_string(m));
+        throw ShapeError("top_k: of scores ", shape_of(scores), " the ", k,
+                         " largest of each row were asked for, expected 1 to ", m);
     Result is_taken(scores.shape());
     for (std::size_t first = 0; first < scores.size(); first += m)
         for (std::size_t i = 0; i < m; ++i)

@@ -37,7 +37,7 @@ void expect_scope(const Recording& recording, const std::string& scope)
     }
     const bool is_step = formula::StepNames(recording).find(scope).has_value();
     throw Error((is_step ? scope + " is a step, not a scope; --to " + scope + " draws what it follows from"
-                         : "no scope is called " + scope.substr(0, 200) + suggestion(scopes, scope)) +
+                         : "no scope is called " + scope.substr(0, 200) + suggestion(scopes, scope)),
                 (scopes.empty() ? "; this trace has no scopes" : ""));
 }
 
@@ -81,8 +81,8 @@ private:
         for (const formula::UsedName& name : formula::names_in(step.formula)) {
             const std::optional<std::size_t> found = names_.resolve(i, name.name);
             if (!found)
-                throw Error(step.path + " can't be drawn: no earlier step is called " + name.name.substr(0, 200) +
-                            ", in its formula " + step.formula.substr(0, 200));
+                throw Error(step.path, " can't be drawn: no earlier step is called ", name.name.substr(0, 200),
+                            ", in its formula ", step.formula.substr(0, 200));
             if (!name.is_size_alone)
                 used.push_back(*found);
         }

@@ -28,7 +28,7 @@ public:
     NamelessFile() : file_(std::tmpfile(), std::fclose)
     {
         if (file_ == nullptr)
-            throw Error("no temporary file can be made: " + std::generic_category().message(errno));
+            throw Error("no temporary file can be made: ", std::generic_category().message(errno));
     }
 
     int descriptor() const { return ::fileno(file_.get()); }
@@ -36,7 +36,7 @@ public:
     void write(std::string_view text)
     {
         if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() || std::fflush(file_.get()) != 0)
-            throw Error("a temporary file cannot be written: " + std::generic_category().message(errno));
+            throw Error("a temporary file cannot be written: ", std::generic_category().message(errno));
         std::rewind(file_.get());
     }
 
@@ -182,7 +182,7 @@ ProcessResult run_process(std::vector<std::string> words, std::string_view input
     if (ending->failure == ENOENT || ending->failure == EACCES || ending->failure == ENOTDIR)
         return {ProcessResult::End::not_found, 0, "", ""};
     if (ending->failure != 0)
-        throw Error(words[0] + " can't be started: " + std::generic_category().message(ending->failure));
+        throw Error(words[0], " can't be started: ", std::generic_category().message(ending->failure));
     const int code = WIFEXITED(ending->status) ? WEXITSTATUS(ending->status) : 128 + WTERMSIG(ending->status);
     return {ProcessResult::End::exited, code, output.read(), errors.read()};
 }

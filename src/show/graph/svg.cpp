@@ -101,11 +101,11 @@ std::string laid_out(const std::string& dot)
         throw Error("Graphviz, whose program dot lays out the picture, is not installed: install graphviz (apt-get "
                     "install graphviz), or write DOT with --format dot, which other programs draw");
     if (result.end == ProcessResult::End::too_slow)
-        throw Error("Graphviz needs more than " + std::to_string(longest.count()) +
+        throw Error("Graphviz needs more than ", longest.count(),
                     " s for this picture: draw less of it, with --depth, --scope or --to");
     if (result.code != 0 || result.output.find("<svg") == std::string::npos ||
         result.output.find("</title>\n") == std::string::npos)
-        throw Error("Graphviz failed with exit code " + std::to_string(result.code) + ": " +
+        throw Error("Graphviz failed with exit code ", result.code, ": ",
                     printable(result.errors.substr(0, result.errors.find('\n'))));
     return result.output;
 }

@@ -114,7 +114,7 @@ HttpServer::HttpServer(int port, std::string head_lines, Answering answering)
 {
     std::array<int, 2> ends{};
     if (::pipe(ends.data()) != 0)
-        throw Error("no pipe can be opened: " + message_of(errno));
+        throw Error("no pipe can be opened: ", message_of(errno));
     wake_ = Descriptor(ends[0]);
     waker_ = Descriptor(ends[1]);
     for (const int end : ends)
@@ -122,7 +122,7 @@ HttpServer::HttpServer(int port, std::string head_lines, Answering answering)
 
     listener_ = Descriptor(::socket(AF_INET, SOCK_STREAM, 0));
     if (listener_.number() < 0)
-        throw Error("no socket can be opened: " + message_of(errno));
+        throw Error("no socket can be opened: ", message_of(errno));
     prepare(listener_.number());
     const int yes = 1; // a port that was left a moment ago is free
     ::setsockopt(listener_.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -159,7 +159,7 @@ void HttpServer::run()
         if (::poll(polled.data(), polled.size(), milliseconds_left()) < 0) {
             if (errno == EINTR)
                 continue;
-            throw Error("clients can't be waited for: " + message_of(errno));
+            throw Error("clients can't be waited for: ", message_of(errno));
         }
         if (polled[0].revents != 0)
             break;

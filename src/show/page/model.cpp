@@ -176,19 +176,18 @@ void expect_fitting(const std::vector<Step>& steps, const std::vector<std::strin
 {
     const std::string count = std::to_string(tokens.size());
     if (!tokens.empty() && !has_axis(steps, letter, tokens.size()))
-        throw Error(count + " tokens for the axis " + letter + ", and no step has that axis with " + count +
-                    " entries");
+        throw Error(count, " tokens for the axis ", letter, ", and no step has that axis with ", count, " entries");
 }
 
 void expect_usable(const std::deque<ShownRun>& runs, const TokenLabels& labels)
 {
     if (runs.empty() || runs.size() > 2)
-        throw Error("a page shows one trace or compares two, not " + std::to_string(runs.size()));
+        throw Error("a page shows one trace or compares two, not ", runs.size());
     const std::vector<Step>& steps = runs[0].outline().steps;
     if (runs.size() == 2) {
         const auto ours = numbers_by_path(steps);
         if (std::ranges::none_of(runs[1].outline().steps, [&](const Step& step) { return ours.contains(step.path); }))
-            throw Error(runs[0].title() + " and " + runs[1].title() + " have no step in common");
+            throw Error(runs[0].title(), " and ", runs[1].title(), " have no step in common");
     }
     expect_fitting(steps, labels.n, "n");
     expect_fitting(steps, labels.m, "m");

@@ -144,10 +144,10 @@ private:
         try {
             add("tensor", run, step, files::encode_npy(runs_[run].value(step)));
         } catch (const Error& error) {
-            throw Error("step \"" + runs_[run].outline().steps[step].path + "\" " + error.what());
+            throw Error("step \"", runs_[run].outline().steps[step].path, "\" ", error.what());
         }
         if (elements_.size() > most_bytes)
-            throw Error("the page would be larger than the " + bytes_text(most_bytes) +
+            throw Error("the page would be larger than the ", bytes_text(most_bytes),
                         " that a browser opens; `attn view TRACE` without -o shows a trace of any size");
     }
 

@@ -30,7 +30,7 @@ std::size_t number_in(const HttpRequest& request, std::string_view name, std::si
     std::size_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{} || end != text.data() + text.size() || number >= limit)
-        throw BadRequest(std::string(name) + " must be a whole number below " + std::to_string(limit));
+        throw BadRequest(name, " must be a whole number below ", limit);
     return number;
 }
 

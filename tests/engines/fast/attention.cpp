@@ -4,6 +4,7 @@
 
 #include "interventions.hpp"
 #include "drawn.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/recorder.hpp"
@@ -169,12 +170,7 @@ TEST_CASE("fast attention says which shapes disagree", "[fast]")
     const auto refused = [&](const fast::HeadRows<float>& q, const fast::HeadRows<float>& k,
                              const fast::HeadRows<float>& v, const fast::HeadRows<float>& context,
                              const fast::Scoring& scoring = {}) {
-        try {
-            fast::attention(q, k, v, scoring, context);
-        } catch (const ShapeError& error) {
-            return std::string(error.what());
-        }
-        return std::string("nothing");
+        return caught<ShapeError>([&] { fast::attention(q, k, v, scoring, context); }, "nothing");
     };
     CHECK(refused(rows(1, 2, 3), rows(1, 2, 4), rows(1, 2, 3), rows(1, 2, 3)) ==
           "fast::attention: queries (1, 1, 2, 3) and keys (1, 1, 2, 4) must agree in d_k");

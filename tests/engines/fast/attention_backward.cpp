@@ -2,6 +2,7 @@
 
 #include "interventions.hpp"
 #include "drawn.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/recorder.hpp"
@@ -330,14 +331,13 @@ TEST_CASE("fast gradients say which shapes disagree", "[fast]")
     };
     const auto refused = [&](std::size_t sums, const fast::HeadRows<float>& grad_context,
                              const fast::HeadRows<float>& grad_keys) {
-        try {
-            const std::span<const float> of_rows(numbers.data(), sums);
-            fast::attention_backward(rows(2, 3), rows(4, 3), rows(4, 5), {}, rows(2, 5), {of_rows, of_rows},
-                                     grad_context, rows(2, 3), grad_keys, rows(4, 5));
-        } catch (const ShapeError& error) {
-            return std::string(error.what());
-        }
-        return std::string("nothing");
+        return caught<ShapeError>(
+            [&] {
+                const std::span<const float> of_rows(numbers.data(), sums);
+                fast::attention_backward(rows(2, 3), rows(4, 3), rows(4, 5), {}, rows(2, 5), {of_rows, of_rows},
+                                         grad_context, rows(2, 3), grad_keys, rows(4, 5));
+            },
+            "nothing");
     };
     CHECK(refused(2, rows(3, 5), rows(4, 3)) ==
           "fast::attention_backward: grad_context (1, 1, 3, 5) and context (1, 1, 2, 5) must agree in shape");

@@ -3,6 +3,7 @@
 #include "interventions.hpp"
 #include "drawn_layers.hpp"
 #include "masked.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/recorder.hpp"
@@ -209,12 +210,11 @@ TEST_CASE("a fast encoder layer refuses what it does not compute, and says which
     const auto refused = [&](std::size_t d, std::size_t heads, std::size_t n_out = 2) {
         EncoderOptions options;
         options.attention.heads = heads;
-        try {
-            fast::encoder_layer({numbers.data(), 2, d}, {}, packed, options, {numbers.data(), n_out, d}, workspace);
-        } catch (const ShapeError& error) {
-            return std::string(error.what());
-        }
-        return std::string("nothing");
+        return caught<ShapeError>(
+            [&] {
+                fast::encoder_layer({numbers.data(), 2, d}, {}, packed, options, {numbers.data(), n_out, d}, workspace);
+            },
+            "nothing");
     };
     CHECK(refused(8, 2) == "nothing");
     CHECK(refused(7, 2) == "fast::encoder_layer: tokens of 7 and query weights of 8 must agree in d_model");

@@ -1,5 +1,6 @@
 #include "attn/engines/mpi/layout.hpp"
 
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/error.hpp"
@@ -16,12 +17,7 @@ using Chunks = std::vector<mpi::Chunk>;
 
 std::string refusal(const std::vector<Chunks>& of_rank)
 {
-    try {
-        mpi::expect_each_token_once({of_rank});
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "accepted";
+    return test::caught<Error>([&] { mpi::expect_each_token_once({of_rank}); }, "accepted");
 }
 
 } // namespace

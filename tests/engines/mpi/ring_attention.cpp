@@ -1,5 +1,6 @@
 #include "attn/engines/mpi/ring_attention.hpp"
 
+#include "caught.hpp"
 #include "test.hpp"
 #include "whole.hpp"
 
@@ -96,12 +97,7 @@ TEST_CASE("shapes that differ between ranks are found on every rank before anyth
     const auto error_of = [&](const Drawing& drawing, const mpi::Layout& mine) {
         const Whole whole(7, drawing);
         Shard shard(whole, mine);
-        try {
-            run(shard);
-        } catch (const Error& error) {
-            return std::string(error.what());
-        }
-        return std::string("nothing");
+        return caught<Error>([&] { run(shard); }, "nothing");
     };
     const bool is_last = this_rank() + 1 == all_ranks();
     const std::string last = "rank " + std::to_string(all_ranks() - 1);

@@ -15,6 +15,7 @@
 #include "by_hand.hpp"
 #include "sources.hpp"
 #include "temporary_folder.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include <algorithm>
@@ -89,12 +90,7 @@ std::string refused(const std::string& family, const std::function<void(nlohmann
     nlohmann::json config = read_json_object(goldens / family / "config.json", "a configuration");
     change(config);
     std::ofstream(folder / "config.json") << config.dump();
-    try {
-        (void)read_model(folder / "", read_weights(goldens / family));
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "";
+    return test::caught<Error>([&] { (void)read_model(folder / "", read_weights(goldens / family)); });
 }
 
 } // namespace
@@ -544,12 +540,7 @@ TEST_CASE("norms and biases around the layers must be there where the family has
             arrays.erase(name);
         else
             arrays[name] = arrays.begin()->second;
-        try {
-            (void)read_model(goldens / family, std::move(arrays));
-        } catch (const Error& error) {
-            return error.what();
-        }
-        return "";
+        return test::caught<Error>([&] { (void)read_model(goldens / family, std::move(arrays)); });
     };
     CHECK_THAT(refusal("llama", "model.norm.weight", true), ContainsSubstring("has no norm after its last layer"));
     CHECK_THAT(refusal("phi", "lm_head.bias", true), ContainsSubstring("has no bias of its logits"));
@@ -585,12 +576,7 @@ TEST_CASE("tensors of all experts that do not divide, or are there twice, are re
     const auto refusal = [&](const std::string& name, const Array& array) -> std::string {
         NamedArrays arrays = read_weights(folder);
         arrays["model.layers.1." + name] = array;
-        try {
-            (void)read_model(folder, std::move(arrays));
-        } catch (const Error& error) {
-            return error.what();
-        }
-        return "";
+        return test::caught<Error>([&] { (void)read_model(folder, std::move(arrays)); });
     };
     const auto zeros = [](const Shape& shape) { return Array{shape, std::vector<double>(element_count(shape))}; };
     CHECK_THAT(refusal("mlp.experts.gate_up_proj", zeros({4, 24, 23})),

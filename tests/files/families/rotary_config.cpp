@@ -2,6 +2,7 @@
 
 #include "by_hand.hpp"
 #include "golden.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/recorder.hpp"
@@ -72,12 +73,7 @@ bool are_close(const Array& found, const Array& expected, double tolerance)
 
 std::string refusal_of(const std::string& config, std::size_t head_width = 8)
 {
-    try {
-        (void)rotary_options(Json::parse(config), head_width);
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "nothing is refused";
+    return caught<Error>([&] { (void)rotary_options(Json::parse(config), head_width); }, "nothing is refused");
 }
 
 /// The same of rope parameters.

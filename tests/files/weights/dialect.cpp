@@ -10,6 +10,7 @@
 #include "generators.hpp"
 #include "reference/layers/examples.hpp"
 #include "renamed.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 using namespace attn;
@@ -62,12 +63,7 @@ NamedArrays gpt2(const GptWeights& weights)
 
 std::string complaint_about(const NamedArrays& arrays)
 {
-    try {
-        gpt_weights(arrays);
-    } catch (const WeightsError& error) {
-        return error.what();
-    }
-    return "";
+    return caught<WeightsError>([&] { gpt_weights(arrays); });
 }
 
 } // namespace

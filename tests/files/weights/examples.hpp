@@ -1,5 +1,6 @@
 #pragma once
 
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/files/weights/state_dict.hpp"
@@ -30,12 +31,7 @@ inline bool same(const files::NamedArrays& left, const files::NamedArrays& right
 template <class Read>
 std::string complaint_of(const Read& read)
 {
-    try {
-        read();
-    } catch (const files::WeightsError& error) {
-        return error.what();
-    }
-    return "fits";
+    return caught<files::WeightsError>(read, "fits");
 }
 
 template <class Weights>

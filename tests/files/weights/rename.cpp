@@ -1,6 +1,7 @@
 #include "attn/files/weights/rename.hpp"
 
 #include "examples.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 using namespace attn;
@@ -20,12 +21,7 @@ NamedArrays numbered(const std::vector<std::string>& names)
 
 std::string refusal_of(const std::vector<std::string>& names, const std::vector<std::string>& renames)
 {
-    try {
-        (void)rename_tensors(numbered(names), renames);
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "";
+    return caught<Error>([&] { (void)rename_tensors(numbered(names), renames); });
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 #include "attn/reference/layers/convolution.hpp"
 
 #include "interventions.hpp"
-#include "examples.hpp"
+#include "laws.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
@@ -57,12 +57,8 @@ TEST_CASE("a convolution of a batch is that of each sequence, traced or not", "[
     const Tensor3 x = numbers.tensor3(3, 4, 2);
     for (const std::size_t width : {1, 3, 5}) {
         const ConvolutionWeights weights{numbers.matrix(2 * width, 3)};
-        const Tensor3 found = convolution(x, weights);
-        for (std::size_t b = 0; b < 3; ++b)
-            CHECK(close(sequence_by_hand(found, b), convolution(sequence_by_hand(x, b), weights)));
-        CHECK(wrong_steps(recorded([&](const Trace& trace) {
-                  CHECK(same_bits(convolution(x, weights, {}, trace), found));
-              })).empty());
+        check_batch(x, [&](const auto& tokens, auto) { return convolution(tokens, weights); });
+        traced([&](const Trace& trace) { return convolution(x, weights, {}, trace); });
     }
 }
 

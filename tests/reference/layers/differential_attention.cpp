@@ -1,6 +1,6 @@
 #include "attn/reference/layers/differential_attention.hpp"
 
-#include "examples.hpp"
+#include "laws.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
 
@@ -101,14 +101,11 @@ TEST_CASE("under a causal mask, a later token changes no earlier output of diffe
           "[layers][differential_attention][mask]")
 {
     Numbers numbers(5);
-    Matrix x = numbers.matrix(5, 6);
+    const Matrix x = numbers.matrix(5, 6);
     const DifferentialAttentionWeights weights = random_weights(numbers, 2);
-    const DifferentialAttentionOptions options{.heads = 2, .causal = Causal::bottom_right};
-    const Matrix before = differential_attention(x, weights, options).output;
-    x(3, 2) += 1;
-    const Matrix after = differential_attention(x, weights, options).output;
-    CHECK(close(rows_by_hand(before, {0, 1, 2}), rows_by_hand(after, {0, 1, 2}), 0));
-    CHECK_FALSE(close(rows_by_hand(before, {3}), rows_by_hand(after, {3})));
+    check_causal(x, [&](const Matrix& tokens) {
+        return differential_attention(tokens, weights, {.heads = 2, .causal = Causal::bottom_right});
+    });
 }
 
 TEST_CASE("a query that can attend to nothing has differential weights of 0", "[layers][differential_attention][mask]")
@@ -130,16 +127,10 @@ TEST_CASE("differential attention of a batch gives what each sequence alone give
     Numbers numbers(7);
     const Tensor3 x = numbers.tensor3(3, 4, 6);
     const DifferentialAttentionWeights weights = random_weights(numbers, 2);
-    BatchMask mask(BatchMask::shape_type{3, 4, 4});
-    for (bool& allowed : mask)
-        allowed = numbers.number() < 1;
-    const BatchMultiHead found = differential_attention(x, weights, {.heads = 2, .mask = mask});
-    for (std::size_t b = 0; b < 3; ++b) {
-        const MultiHead alone =
-            differential_attention(sequence_by_hand(x, b), weights, {.heads = 2, .mask = sequence_by_hand(mask, b)});
-        CHECK(close(sequence_by_hand(found.output, b), alone.output));
-        CHECK(close(sequence_by_hand(found.weights[1], b), alone.weights[1]));
-    }
+    const BatchMask mask = random_batch_mask(numbers, 3, 4, 4);
+    check_batch(x, [&](const auto& tokens, const auto& own) {
+        return differential_attention(tokens, weights, {.heads = 2, .mask = own(mask)});
+    });
 }
 
 TEST_CASE("differential attention refuses what doesn't fit, in words", "[layers][differential_attention]")
@@ -175,7 +166,5 @@ TEST_CASE("traced differential attention is bit for bit that without a trace", "
     const Matrix x = numbers.matrix(4, 6);
     const DifferentialAttentionWeights weights = random_weights(numbers, 2);
     const DifferentialAttentionOptions options{.heads = 2, .causal = Causal::bottom_right, .scale = 0.3};
-    Recorder recorder;
-    CHECK(same_bits(differential_attention(x, weights, options, Trace(recorder)).output,
-                    differential_attention(x, weights, options).output));
+    traced([&](const Trace& trace) { return differential_attention(x, weights, options, trace); });
 }

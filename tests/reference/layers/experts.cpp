@@ -1,7 +1,8 @@
 #include "attn/reference/layers/experts.hpp"
 
-#include "examples.hpp"
+#include "laws.hpp"
 #include "step_tables.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/choices.hpp"
@@ -181,10 +182,7 @@ TEST_CASE("a traced mixture of experts gives the same bits, and every formula ho
                     has_all_parts);
             const ExpertsWeights weights = random_experts(numbers, 4, 3, count, has_all_parts);
             const auto check = [&, &options = options](const auto& tokens) {
-                const Recorder recorder = recorded([&](const Trace& trace) {
-                    CHECK(same_bits(experts(tokens, weights, options, trace), experts(tokens, weights, options)));
-                });
-                CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+                traced([&](const Trace& trace) { return experts(tokens, weights, options, trace); });
             };
             check(x);
             check(batch);
@@ -258,12 +256,7 @@ TEST_CASE("a mixture of experts refuses tokens and weights that disagree", "[lay
     const auto refusal = [&](const auto& change, const ExpertsOptions& options = {}) -> std::string {
         ExpertsWeights weights = right;
         change(weights);
-        try {
-            experts(x, weights, options);
-        } catch (const Error& error) {
-            return error.what();
-        }
-        return "";
+        return caught<Error>([&] { experts(x, weights, options); });
     };
     const auto nothing = [](ExpertsWeights&) {};
     CHECK_THROWS_WITH(experts(numbers.matrix(2, 5), right), ContainsSubstring("x (2, 5) and router weights (4, 4) must "
@@ -301,10 +294,7 @@ TEST_CASE("a limit and a shift change the gate and up of a gated network as they
     const GatedFeedForwardWeights weights = random_gated_feed_forward(numbers, 4, 6, true);
     const Recorder plain = recorded([&](const Trace& trace) { gated_feed_forward(x, weights, {}, trace); });
     const GatedFeedForwardOptions options{.activation = Activation::quick_gelu, .limit = 2.5, .up_shift = 1};
-    const Recorder limited = recorded([&](const Trace& trace) {
-        CHECK(same_bits(gated_feed_forward(x, weights, options, trace), gated_feed_forward(x, weights, options)));
-    });
-    CHECK(wrong_steps(limited) == std::vector<std::string>{});
+    const Recorder limited = traced([&](const Trace& trace) { return gated_feed_forward(x, weights, options, trace); });
     const auto values = [](const Recorder& recorder, const std::string& path) {
         return std::ranges::find(recorder.steps(), path, &Step::path)->value.values;
     };

@@ -1,8 +1,9 @@
 #include "attn/reference/layers/latent_attention.hpp"
 
-#include "examples.hpp"
+#include "laws.hpp"
 #include "masked.hpp"
 #include "step_tables.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
@@ -78,12 +79,7 @@ std::string latent_refusal(const LatentAttentionWeights& right, const Change& ch
 {
     LatentAttentionWeights weights = right;
     change(weights);
-    try {
-        latent_attention(Matrix(Matrix::shape_type{3, 6}, 1.0), weights, options);
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "";
+    return caught<Error>([&] { latent_attention(Matrix(Matrix::shape_type{3, 6}, 1.0), weights, options); });
 }
 
 } // namespace
@@ -209,16 +205,8 @@ TEST_CASE("traced latent attention gives the same bits, and every formula holds"
             CAPTURE(has_query_latent, name_of(options.positions), options.mask.has_value());
             const LatentAttentionWeights weights = random_latent(numbers, has_query_latent);
             const auto check = [&](const auto& tokens) {
-                const Recorder plain = recorded([&](const Trace& trace) {
-                    CHECK(same_bits(latent_attention(tokens, weights, options, trace).output,
-                                    latent_attention(tokens, weights, options).output));
-                });
-                const Recorder absorbed = recorded([&](const Trace& trace) {
-                    CHECK(same_bits(absorbed_latent_attention(tokens, weights, options, trace).output,
-                                    absorbed_latent_attention(tokens, weights, options).output));
-                });
-                CHECK(wrong_steps(plain) == std::vector<std::string>{});
-                CHECK(wrong_steps(absorbed) == std::vector<std::string>{});
+                traced([&](const Trace& trace) { return latent_attention(tokens, weights, options, trace); });
+                traced([&](const Trace& trace) { return absorbed_latent_attention(tokens, weights, options, trace); });
             };
             check(x);
             check(batch);
@@ -236,11 +224,7 @@ TEST_CASE("traced latent attention with a cache gives the same bits, and every f
         open.mask = {};
         open.bias = {};
         const auto past = cached_latent_attention(before, {}, weights, open).cache;
-        const Recorder recorder = recorded([&](const Trace& trace) {
-            CHECK(same_bits(cached_absorbed_latent_attention(x, past, weights, options, trace).output,
-                            cached_absorbed_latent_attention(x, past, weights, options).output));
-        });
-        CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+        traced([&](const Trace& trace) { return cached_absorbed_latent_attention(x, past, weights, options, trace); });
         CHECK(close(cached_absorbed_latent_attention(x, past, weights, options).output,
                     cached_latent_attention(x, past, weights, options).output));
     }

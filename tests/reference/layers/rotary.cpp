@@ -1,6 +1,6 @@
 #include "attn/reference/layers/rotary.hpp"
 
-#include "examples.hpp"
+#include "laws.hpp"
 #include "pairs_by_hand.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
@@ -223,10 +223,7 @@ TEST_CASE("traced rotary positions give the same bits, and every formula holds",
         for (const std::size_t first : {0, 3}) {
             const RotaryOptions options{500, layout, first};
             const auto check = [&](const auto& tokens) {
-                const Recorder recorder = recorded([&](const Trace& trace) {
-                    CHECK(same_bits(rotary(tokens, options, trace), rotary(tokens, options)));
-                });
-                CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+                const Recorder recorder = traced([&](const Trace& trace) { return rotary(tokens, options, trace); });
                 CHECK(recorder.steps().back().options ==
                       StepOptions{{"base", "500"},
                                   {"layout", layout == RotaryLayout::halves ? "halves" : "pairs"},
@@ -331,10 +328,7 @@ TEST_CASE("a traced scaling gives the same bits, and the formula of every step h
                 CAPTURE(name_of(by.scaling), layout == RotaryLayout::halves, first);
                 const RotaryOptions options{base, layout, first, width, by.scaling, {}};
                 const auto check = [&](const auto& tokens) {
-                    const Recorder recorder = recorded([&](const Trace& trace) {
-                        CHECK(same_bits(rotary(tokens, options, trace), rotary(tokens, options)));
-                    });
-                    CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+                    traced([&](const Trace& trace) { return rotary(tokens, options, trace); });
                 };
                 check(x);
                 check(batch);
@@ -467,11 +461,7 @@ TEST_CASE("heads share the lists of factors of LongRoPE, which have one gradient
         random_heads(numbers, {.d_model = 8, .h_d_k = 8, .h_d_v = 8, .d_memory = 8, .d_value = 8});
     const RotaryScaling scaling = LongRopeScaling{Vector{1, 1.5}, Vector{2, 4}, 2, 8};
     const MultiHeadOptions options{.heads = 2, .positions = HeadPositions::rotary, .rotary = {.scaling = scaling}};
-    const Recorder run = recorded([&](const Trace& trace) {
-        CHECK(same_bits(multi_head_attention(x, weights, options, trace).output,
-                        multi_head_attention(x, weights, options).output));
-    });
-    CHECK(wrong_steps(run) == std::vector<std::string>{});
+    const Recorder run = traced([&](const Trace& trace) { return multi_head_attention(x, weights, options, trace); });
     CHECK(count_of(run, "short_factors") == 1);
     CHECK(count_of(run, "long_factors") == 1);
     CHECK(count_of(run, "attention_factor") == 4); // queries and keys of both heads

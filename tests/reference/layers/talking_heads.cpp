@@ -1,6 +1,6 @@
 #include "attn/reference/layers/talking_heads.hpp"
 
-#include "examples.hpp"
+#include "laws.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
 
@@ -116,14 +116,11 @@ TEST_CASE("forbidden pairs have weight 0 in every mixture of talking heads", "[l
 TEST_CASE("under a causal mask, a later token changes no earlier output of talking heads", "[layers][talking][mask]")
 {
     Numbers numbers(5);
-    Matrix x = numbers.matrix(5, 6);
+    const Matrix x = numbers.matrix(5, 6);
     const TalkingHeadsWeights weights = random_talking_heads(numbers, 2, 2, 2);
-    const TalkingHeadsOptions options{.causal = Causal::bottom_right};
-    const Matrix before = talking_heads_attention(x, weights, options).output;
-    x(3, 2) += 1;
-    const Matrix after = talking_heads_attention(x, weights, options).output;
-    CHECK(close(rows_by_hand(before, {0, 1, 2}), rows_by_hand(after, {0, 1, 2}), 0));
-    CHECK_FALSE(close(rows_by_hand(before, {3}), rows_by_hand(after, {3})));
+    check_causal(x, [&](const Matrix& tokens) {
+        return talking_heads_attention(tokens, weights, {.causal = Causal::bottom_right});
+    });
 }
 
 TEST_CASE("talking heads of a batch give what those of each sequence alone give", "[layers][talking][batch]")
@@ -131,16 +128,10 @@ TEST_CASE("talking heads of a batch give what those of each sequence alone give"
     Numbers numbers(6);
     const Tensor3 x = numbers.tensor3(3, 4, 6);
     const TalkingHeadsWeights weights = random_talking_heads(numbers, 2, 3, 2);
-    BatchMask mask(BatchMask::shape_type{3, 4, 4});
-    for (bool& allowed : mask)
-        allowed = numbers.number() < 1;
-    const BatchMultiHead found = talking_heads_attention(x, weights, {.mask = mask});
-    for (std::size_t b = 0; b < 3; ++b) {
-        const MultiHead alone =
-            talking_heads_attention(sequence_by_hand(x, b), weights, {.mask = sequence_by_hand(mask, b)});
-        CHECK(close(sequence_by_hand(found.output, b), alone.output));
-        CHECK(close(sequence_by_hand(found.weights[1], b), alone.weights[1]));
-    }
+    const BatchMask mask = random_batch_mask(numbers, 3, 4, 4);
+    check_batch(x, [&](const auto& tokens, const auto& own) {
+        return talking_heads_attention(tokens, weights, {.mask = own(mask)});
+    });
 }
 
 TEST_CASE("talking heads refuse what doesn't fit, in words", "[layers][talking]")
@@ -174,10 +165,7 @@ TEST_CASE("traced talking heads are bit for bit those without, and follow from t
     const Matrix x = numbers.matrix(4, 6);
     const TalkingHeadsWeights weights = random_talking_heads(numbers, 3, 2, 2);
     const TalkingHeadsOptions options{.causal = Causal::bottom_right, .scale = 0.3};
-    Recorder recorder;
-    const MultiHead traced = talking_heads_attention(x, weights, options, Trace(recorder));
-    CHECK(same_bits(traced.output, talking_heads_attention(x, weights, options).output));
-    CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+    traced([&](const Trace& trace) { return talking_heads_attention(x, weights, options, trace); });
 }
 
 TEST_CASE("the steps of talking heads are those of their doc comment", "[steps][layers][talking][source]")

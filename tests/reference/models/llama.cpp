@@ -3,6 +3,7 @@
 #include "reference/layers/examples.hpp"
 #include "masked.hpp"
 #include "step_tables.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
@@ -177,12 +178,9 @@ TEST_CASE("groups that don't fit heads or weights are refused", "[layers][multi_
                                        {Matrix(Matrix::shape_type{6, keys}, 1.0)},
                                        {Matrix(Matrix::shape_type{6, values}, 1.0)},
                                        LinearWeights{Matrix(Matrix::shape_type{8, 6}, 1.0)}};
-        try {
+        return caught<ShapeError>([&] {
             multi_head_attention(Matrix(Matrix::shape_type{3, 6}, 1.0), weights, {.heads = 4});
-        } catch (const ShapeError& error) {
-            return error.what();
-        }
-        return "";
+        });
     };
     CHECK(refusal(4, 4).empty());
     CHECK_THAT(refusal(6, 6), ContainsSubstring("4 heads can't be divided evenly among 3 key/value heads"));

@@ -1,6 +1,7 @@
 #include "attn/show/graph/dataflow.hpp"
 
 #include "attn/core/error.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include <algorithm>
@@ -51,12 +52,7 @@ Pairs paths_of(const Dataflow& dataflow, DataflowBox::Kind kind)
 
 std::string refusal(const Recording& recording, const DataflowOptions& options = {})
 {
-    try {
-        dataflow_of(recording, options);
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "drawn";
+    return test::caught<Error>([&] { dataflow_of(recording, options); }, "drawn");
 }
 
 } // namespace

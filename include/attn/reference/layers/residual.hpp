@@ -17,8 +17,8 @@ template <Sequence T>
 const T& added_to(const T& x, std::string_view function, std::string_view sublayer, const T& found)
 {
     if (shape_of(found) != shape_of(x))
-        throw ShapeError(std::string(function) + ": x " + to_string(shape_of(x)) + " and " + std::string(sublayer) +
-                         ".output " + to_string(shape_of(found)) + " must agree in d_model: they are added");
+        throw ShapeError(function, ": x ", shape_of(x), " and ", sublayer, ".output ", shape_of(found),
+                         " must agree in d_model: they are added");
     return found;
 }
 

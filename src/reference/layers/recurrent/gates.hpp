@@ -77,9 +77,9 @@ void expect_fit(std::string_view function, const Term<T>& x, const Term<T>& prev
     if constexpr (std::same_as<T, Matrix>)
         expect_agreement(function, "b", {"x", x, 0}, {"previous_hidden", previous_hidden, 0});
     if (recurrent.shape(1) != gates * recurrent.shape(0))
-        throw ShapeError(std::string(function) + ": recurrent weights " + to_string(shape_of(recurrent)) +
-                         " do not hold " + std::to_string(gates) + " gates of d_hidden columns each, expected " +
-                         to_string(Shape{recurrent.shape(0), gates * recurrent.shape(0)}));
+        throw ShapeError(function, ": recurrent weights ", shape_of(recurrent), " do not hold ", gates,
+                         " gates of d_hidden columns each, expected ",
+                         Shape{recurrent.shape(0), gates * recurrent.shape(0)});
     expect_agreement(function, "d_gates", {"input weights", input, 1}, {"recurrent weights", recurrent, 1});
     if (cell.input.bias)
         expect_agreement(function, "d_gates", {"input weights", input, 1}, {"its bias", *cell.input.bias, 0});

@@ -37,25 +37,24 @@ template <Sequence T>
 void expect_fit(const std::string& function, const T& x, const RecurrentWeights& weights)
 {
     if (weights.layers.empty())
-        throw ShapeError(function + ": there are no layers, expected at least one");
+        throw ShapeError(function, ": there are no layers, expected at least one");
     for (std::size_t i = 0; i < weights.layers.size(); ++i)
         if (!weights.layers[i].forward && !weights.layers[i].backward)
-            throw ShapeError(function + ": layer " + std::to_string(i) +
+            throw ShapeError(function, ": layer ", i,
                              " reads neither forward nor backward, expected weights of at least one direction");
     if (x.shape(token_axis<T>) == 0)
-        throw ShapeError(function + ": x " + to_string(shape_of(x)) + " has no tokens, expected at least one");
+        throw ShapeError(function, ": x ", shape_of(x), " has no tokens, expected at least one");
 }
 
 template <Sequence T>
 void expect_lengths(const std::string& function, const T& x, const Integers& lengths)
 {
     if (std::same_as<T, Matrix> || lengths.size() != x.shape(0))
-        throw ShapeError(function + ": " + std::to_string(lengths.size()) + " lengths for x " + to_string(shape_of(x)) +
+        throw ShapeError(function, ": ", lengths.size(), " lengths for x ", shape_of(x),
                          ", expected one for each sequence of a batch");
     for (const std::int64_t length : lengths)
         if (length < 1 || std::cmp_greater(length, x.shape(1)))
-            throw ShapeError(function + ": a length is " + std::to_string(length) +
-                             ", expected 1 to n = " + std::to_string(x.shape(1)) + " tokens");
+            throw ShapeError(function, ": a length is ", length, ", expected 1 to n = ", x.shape(1), " tokens");
 }
 
 /// (cells, (b,) d_hidden)
@@ -73,8 +72,8 @@ template <Sequence T>
 void expect_states(const std::string& function, const std::string& name, const T& states, const Shape& expected)
 {
     if (shape_of(states) != expected)
-        throw ShapeError(function + ": " + name + " " + to_string(shape_of(states)) + " does not fit, expected " +
-                         to_string(expected) + ": a state for each layer and direction" +
+        throw ShapeError(function, ": ", name, " ", shape_of(states), " does not fit, expected ", expected,
+                         ": a state for each layer and direction",
                          (std::same_as<T, Tensor3> ? ", of each sequence" : ""));
 }
 

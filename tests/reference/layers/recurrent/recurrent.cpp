@@ -2,7 +2,8 @@
 #include "attn/reference/layers/recurrent/lstm.hpp"
 
 #include "interventions.hpp"
-#include "reference/layers/examples.hpp"
+#include "reference/layers/laws.hpp"
+#include "caught.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
@@ -83,15 +84,7 @@ RecurrentCellWeights cell_with_gates(const std::vector<double>& biases, std::siz
 
 constexpr double open = 1000, shut = -1000; // so far out that the gate is exactly one or zero
 
-std::string complaint_of(const std::function<void()>& run)
-{
-    try {
-        run();
-    } catch (const ShapeError& error) {
-        return error.what();
-    }
-    return "fits";
-}
+std::string complaint_of(const std::function<void()>& run) { return caught<ShapeError>(run, "fits"); }
 
 } // namespace
 
@@ -358,15 +351,9 @@ TEST_CASE("traced GRUs and LSTMs give the same bits, and their formulas hold", "
         const RecurrentWeights four = random_recurrent(numbers, 2, 3, 4, 2, true, is_biased);
         for (const ResetGate reset : both_gates) {
             const GruOptions options{reset};
-            CHECK(wrong_steps(recorded([&](const Trace& trace) {
-                      CHECK(same_bits(gru(x, hidden, lengths, three, options, trace).output,
-                                      gru(x, hidden, lengths, three, options).output));
-                  })).empty());
+            traced([&](const Trace& trace) { return gru(x, hidden, lengths, three, options, trace).output; });
         }
-        CHECK(wrong_steps(recorded([&](const Trace& trace) {
-                  CHECK(same_bits(lstm(x, state, lengths, four, trace).final.cell,
-                                  lstm(x, state, lengths, four).final.cell));
-              })).empty());
+        traced([&](const Trace& trace) { return lstm(x, state, lengths, four, trace).final.cell; });
     }
 }
 
