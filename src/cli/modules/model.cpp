@@ -323,21 +323,18 @@ Integers side_by_side(const std::vector<Integers>& parts)
 void run_on_states(const Integers& ids, const Places& places, const PlacedCache& past, const files::Model& model,
                    const ModuleRun& run)
 {
-    const auto& [family, description, weights, not_computed] = model;
     const std::size_t before = past.places.positions.size();
     for (std::size_t i = 0; i < ids.size(); ++i)
         if (places.sequences(i) != 0 || places.positions(i) != static_cast<std::int64_t>(before + i))
-            throw Error("--positions: a model of the family " + family +
-                        " has states, each of one sequence and its "
-                        "tokens one after the other: token " +
-                        std::to_string(i) + " is at position " + std::to_string(places.positions(i)) + " of sequence " +
-                        std::to_string(places.sequences(i)) + ", expected " + std::to_string(before + i) +
-                        " of sequence 0");
+            throw Error("--positions: a model of the family ", model.family,
+                        " has states, each of one sequence and its tokens one after the other: token ", i,
+                        " is at position ", places.positions(i), " of sequence ", places.sequences(i), ", expected ",
+                        before + i, " of sequence 0");
     Integers positions(Integers::shape_type{before + ids.size()});
     std::iota(positions.begin(), positions.end(), std::int64_t{0});
     (void)run.trace.input("key_sequences[m]", Integers(positions.shape(), 0));
     (void)run.trace.input("key_positions[m]", positions);
-    (void)language_model(ids, past.layers, weights, description, run.trace);
+    (void)language_model(ids, past.layers, model.weights, model.description, run.trace);
 }
 
 /// Gives tokens at positions, after those in the cache of an earlier run. The result is that of all sequences, one below the other.
@@ -435,8 +432,10 @@ void run_model(const ModuleRun& run, const Part& part)
     run.learned = files::parameters(model.weights);
     const std::string taken = input_of(model);
     expect_inputs(taken, model, run);
-    if (model.encoder && !part.schedule.empty())
-        throw Error("--schedule: of a model with an encoder and a decoder all tokens are given at once");
+    const bool has_places = !part.positions.empty() || !part.past.empty();
+    if (model.encoder && (has_places || !part.schedule.empty() || !part.cache.empty()))
+        throw Error("--schedule, --cache, --positions and --past: of a model with an encoder and a decoder all tokens "
+                    "are given at once, from position 0");
     if (model.encoder && part.first != 0)
         throw Error("--first: of a model with an encoder and a decoder both begin at position 0");
     if (model.encoder && run.inputs.has("decoder_ids"))
@@ -452,7 +451,6 @@ void run_model(const ModuleRun& run, const Part& part)
     for (const std::string& name : not_computed)
         print_error("attn run", Error("note: not computed: " + name));
 
-    const bool has_places = !part.positions.empty() || !part.past.empty();
     if (has_places && (taken != "ids" || part.first != 0 || !part.schedule.empty()))
         throw Error(
             "--positions and --past are about ids, and stand beside neither --first, --schedule nor later layers "
