@@ -109,7 +109,8 @@ private:
         for (const Shaped& operand : part.operands)
             operands.push_back(with_mentions(step, *operand.expression));
         for (std::size_t i = 0; i < part.operands.size(); ++i)
-            if (is_wanted(step, part.operands[i]) && part.function->gradient != nullptr) {
+            if (is_wanted(step, part.operands[i]) && part.function->gradient != nullptr &&
+                !(part.function->has_ids && i == 1)) {
                 const Backward at{part, grad, result, operands, shaper};
                 descend(step, part.operands[i], shaper, part.function->gradient(at, i), operands[i], arriving);
             }

@@ -520,7 +520,8 @@ const Function gathering{.kind = Kind::indexed,
                          .reads_arrays = true,
                          .numbers = gathered,
                          .cell = gathered_cell,
-                         .gradient = gathered_gradient};
+                         .gradient = gathered_gradient,
+                         .has_ids = true};
 
 } // namespace
 

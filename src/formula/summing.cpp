@@ -657,7 +657,8 @@ std::span<const Function> summing_functions()
          .shape = shape_scattered,
          .numbers = scattered,
          .cell = scattered_cell,
-         .gradient = scattered_gradient},
+         .gradient = scattered_gradient,
+         .has_ids = true},
     };
     return functions;
 }

@@ -357,3 +357,14 @@ TEST_CASE("gradients that can't be taken are refused with a reason", "[formula][
     CHECK_THROWS_WITH(check_gradients(forward), ContainsSubstring("no gradients"));
     CHECK_THROWS_AS(gradients({}), Error);
 }
+
+TEST_CASE("no gradient arrives at the ids of rows, even where they are real numbers", "[formula][gradient]")
+{
+    const Array x{{3, 2}, {1, 2, 3, 4, 5, 6}}, ids{{2}, {2, 0}}, others{{2}, {1, 1}};
+    const Recording result = gradients(trace_of({input("x", x), input("ids", ids), input("others", others)},
+                                                {{"rows", "x[ids]"}, {"y", "scatter_add(rows, others, 2)"}}),
+                                       {.of = "y"});
+    CHECK_FALSE(has(result, "grad.ids"));
+    CHECK_FALSE(has(result, "grad.others"));
+    CHECK(named(result, "grad.x").value.values == std::vector<double>{1, 1, 0, 0, 1, 1});
+}
