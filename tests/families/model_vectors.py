@@ -57,6 +57,7 @@ FAMILIES = {
     "mistral": ("MistralConfig", dict(WIDE, sliding_window=8, **rope())),
     "mixtral": ("MixtralConfig", dict(WIDE, num_local_experts=4, num_experts_per_tok=2, sliding_window=None, **rope())),
     "gemma2": ("Gemma2Config", dict(WIDE, query_pre_attn_scalar=16, attn_logit_softcapping=3.0, final_logit_softcapping=4.0, sliding_window=8, tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh", **rope())),
+    "gemma2_as_published": ("Gemma2Config", dict(WIDE, query_pre_attn_scalar=32, attn_logit_softcapping=3.0, final_logit_softcapping=4.0, sliding_window=8, tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh", **rope(theta=10000.0))),
     "gemma3_text": ("Gemma3TextConfig", dict(WIDE, num_hidden_layers=3, num_key_value_heads=1, query_pre_attn_scalar=16, sliding_window=8, tie_word_embeddings=True, sliding_window_pattern=3,
         rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=5000.0), sliding_attention=dict(rope_type="default", rope_theta=100.0)))),
     "phi3": ("Phi3Config", without(NARROW, sliding_window=8, **rope(partial_rotary_factor=0.5))),
@@ -73,7 +74,7 @@ FAMILIES = {
 }  # fmt: skip
 
 
-WITH_TOKENIZER = ("llama", "qwen2", "mistral", "mixtral", "gemma2", "gemma3_text", "phi3")
+WITH_TOKENIZER = ("llama", "qwen2", "mistral", "mixtral", "gemma2", "gemma2_as_published", "gemma3_text", "phi3")
 
 
 def as_published(config):
@@ -310,7 +311,8 @@ def config_mistakes(config):
         yield "rotary_base_of_other_layers", "all layers have rope_local_base_freq", sets(rope_theta=local)
         yield "rotary_base_of_other_layers", "rope_theta and rope_local_base_freq are exchanged", sets(rope_theta=local, rope_local_base_freq=everywhere)
         yield "rotary_base", "rope_local_base_freq is 10000", sets(rope_local_base_freq=10000.0)
-        yield "fields_not_read", "scores are divided by sqrt(head_dim), and rope_local_base_freq is 10000", sets(query_pre_attn_scalar=config["head_dim"], rope_local_base_freq=10000.0)
+        yield "fields_not_read", "scores are divided by sqrt(head_dim), and all layers have a window", sets(
+            query_pre_attn_scalar=config["head_dim"], layer_types=["sliding_attention"] * config["num_hidden_layers"])
     scaling = config.get("rope_scaling")
     if scaling:
         yield "rotary_scaling_missing", "rope_scaling is not read", sets(rope_scaling=None)

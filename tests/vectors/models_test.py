@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The model vectors: models_test.py ATTN. What is right is what attn computes; check_logits, in Python and C++, says right of it and names each
+"""The model vectors: models_test.py ATTN [FAMILY ...]. What is right is what attn computes; check_logits, in Python and C++, says right of it and names each
 mistake of its own numbers; and damaged files are refused."""
 
 import json
@@ -142,6 +142,7 @@ def expect_refused(program, folder, file, place):
 def main():
     folders = sorted(path.parent for path in MODELS.glob("*/cases.json"))
     expect(len(folders) >= 5, f"{MODELS} has {len(folders)} models")
+    folders = [folder for folder in folders if folder.name in sys.argv[2:] or not sys.argv[2:]]
     with tempfile.TemporaryDirectory() as temporary:
         place = pathlib.Path(temporary)
         cpp = compiled(place)
