@@ -298,7 +298,15 @@ def gradients(one, options, mistake="", form="", tile=0, noise=None):
 
 
 # Right kernels, in tiles, for the tolerance. Sums are kept in float32, or in the type where rough is set.
-def in_tiles(one, options, kind, tile, round_p, two, rough=False):
+def in_order(a, b):
+    """a @ b, with sums of one number after the other."""
+    total = np.zeros((*a.shape[:-1], b.shape[-1]), a.dtype)
+    for i in range(a.shape[-1]):
+        total += a[..., i:i + 1] * b[..., i:i + 1, :]
+    return total
+
+
+def in_tiles(one, options, kind, tile, round_p, two, rough=False, times=np.matmul):
     work = np.float64 if kind == "float64" else np.float32
     short = (lambda x: rounded(x, kind)) if round_p else (lambda x: x)
     kept = (lambda x: rounded(x, kind)) if rough else (lambda x: x)
@@ -313,7 +321,7 @@ def in_tiles(one, options, kind, tile, round_p, two, rough=False):
         top, total = np.broadcast_to(one.sinks[:, None, None].astype(work) * to_two, (h, n, 1)).copy(), np.ones((h, n, 1), work)
     for at in range(0, m, tile):
         part = slice(at, min(at + tile, m))
-        s = kept(q @ k[:, part].transpose(0, 2, 1)) * scale
+        s = kept(times(q, k[:, part].transpose(0, 2, 1))) * scale
         if cap:
             s = work(cap) * np.tanh(s / work(cap))
         if one.bias is not None:
@@ -322,15 +330,15 @@ def in_tiles(one, options, kind, tile, round_p, two, rough=False):
         new = np.maximum(top, s.max(-1, keepdims=True))
         safe = np.where(np.isfinite(new), new, work(0))
         alpha, p = exp(np.where(np.isfinite(top), top - safe, work(-np.inf))), exp(s - safe)
-        total, acc, top = kept(total * alpha + p.sum(-1, keepdims=True, dtype=work)), kept(acc * alpha + short(p) @ v[:, part]), new
+        total, acc, top = kept(total * alpha + p.sum(-1, keepdims=True, dtype=work)), kept(acc * alpha + times(short(p), v[:, part])), new
     with np.errstate(invalid="ignore", divide="ignore"):
         output = np.where(total > 0, acc / total, 0)
         log_sum = (np.log(total) + np.where(np.isfinite(top), top, 0) / to_two)[..., 0]
     return rounded(output, kind).astype(float), log_sum.astype(float), (q, k, v, work, scale, cap, see, heads, short, kept)
 
 
-def in_tiles_backward(one, options, kind, tile, round_p, two, rough=False):
-    output, log_sum, (q, k, v, work, scale, cap, see, heads, short, kept) = in_tiles(one, options, kind, tile, round_p, two)
+def in_tiles_backward(one, options, kind, tile, round_p, two, rough=False, times=np.matmul):
+    output, log_sum, (q, k, v, work, scale, cap, see, heads, short, kept) = in_tiles(one, options, kind, tile, round_p, two, times=times)
     grad, lse, out = one.grad.astype(work), log_sum.astype(work)[..., None], output.astype(work)
     delta = (grad * out).sum(-1, keepdims=True, dtype=work)
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
@@ -339,7 +347,7 @@ def in_tiles_backward(one, options, kind, tile, round_p, two, rough=False):
         a = slice(i, min(i + tile, one.n))
         for j in range(0, one.m, tile):
             b = slice(j, min(j + tile, one.m))
-            s = kept(q[:, a] @ k[:, b].transpose(0, 2, 1)) * scale
+            s = kept(times(q[:, a], k[:, b].transpose(0, 2, 1))) * scale
             slope = work(1)
             if cap:
                 t = np.tanh(s / work(cap))
@@ -348,13 +356,13 @@ def in_tiles_backward(one, options, kind, tile, round_p, two, rough=False):
                 s = s + one.bias[:, a, b].astype(work)
             with np.errstate(invalid="ignore", over="ignore"):
                 p = np.where(see[a, b], np.exp(s - np.where(np.isfinite(lse[:, a]), lse[:, a], 0)), work(0))
-            ds = p * (grad[:, a] @ v[:, b].transpose(0, 2, 1) - delta[:, a])
+            ds = p * (times(grad[:, a], v[:, b].transpose(0, 2, 1)) - delta[:, a])
             if one.bias is not None:
                 dbias[:, a, b] = ds
             ds = short(ds * slope)
-            dq[:, a] = kept(dq[:, a] + ds @ k[:, b])
-            dk[:, b] = kept(dk[:, b] + ds.transpose(0, 2, 1) @ q[:, a])
-            dv[:, b] = kept(dv[:, b] + short(p).transpose(0, 2, 1) @ grad[:, a])
+            dq[:, a] = kept(dq[:, a] + times(ds, k[:, b]))
+            dk[:, b] = kept(dk[:, b] + times(ds.transpose(0, 2, 1), q[:, a]))
+            dv[:, b] = kept(dv[:, b] + times(short(p).transpose(0, 2, 1), grad[:, a]))
     g = one.k.shape[0]
     gdk, gdv = np.zeros((g, *k.shape[1:]), work), np.zeros((g, *v.shape[1:]), work)
     np.add.at(gdk, heads, dk * scale)
@@ -563,10 +571,10 @@ class Maker:
             result["log_sum"] = case.log_sum([part.log_sum for part in parts])
         return result
 
-    def by_kernel(self, case, kind, tile, round_p, two, rough=False):
+    def by_kernel(self, case, kind, tile, round_p, two, rough=False, times=np.matmul):
         if self.file["function"] == "attention_kernel_backward":
-            return case.gradients([in_tiles_backward(one, case.options, kind, tile, round_p, two, rough) for one in case.sequences])
-        parts = [in_tiles(one, case.options, kind, tile, round_p, two, rough) for one in case.sequences]
+            return case.gradients([in_tiles_backward(one, case.options, kind, tile, round_p, two, rough, times) for one in case.sequences])
+        parts = [in_tiles(one, case.options, kind, tile, round_p, two, rough, times) for one in case.sequences]
         result = {"output": case.output([part[0] for part in parts])}
         if self.file["function"] == "attention_kernel_log_sum":
             result["log_sum"] = case.log_sum([part[1] for part in parts])
@@ -596,7 +604,7 @@ class Maker:
                              "values": [short(one, 0) for one in kept[name]], "scale": scale[name].tolist(), "roundings": {}, "rough": {}}
         for kind in UNITS:
             short_type = kind in ("float16", "bfloat16")
-            ways = [(16, True, False), (64, True, True), (128, True, False), (1024, True, False)] + ([(64, False, False)] if short_type else [(32, True, True)])
+            ways = [(16, True, False), (64, True, True), (128, True, False), (1024, True, False)] + ([(64, False, False)] if short_type else [(64, False, False, False, in_order)])
             for way in ways:
                 self.measure(entries, kept, scale, self.by_kernel(case, kind, *way), kind, "roundings")
             if short_type:
@@ -792,7 +800,7 @@ class MergeMaker(Maker):
     def results(self, case, mistake="", form="", tile=0, noise=None, sequences=None):
         return case.merged(mistake, noise=noise)
 
-    def by_kernel(self, case, kind, tile, round_p, two, rough=False):
+    def by_kernel(self, case, kind, tile, round_p, two, rough=False, times=np.matmul):
         found = case.merged("", kind, two)
         return {name: rounded(x, kind).astype(float) for name, x in found.items()} if rough else found
 
