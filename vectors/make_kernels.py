@@ -689,18 +689,15 @@ class Maker:
 
     def case(self, id_, comment, case):
         right, kept, scale, entries = self.outputs(case)
-        wrong, seen = {}, {}
+        wrong, seen = {}, set()
         for mistake, form, tile, found in self.wrong_results(case):
             fingers = fingerprint(found, kept, scale, entries)
-            if fingers is None:
-                continue
             key = json.dumps([mistake, fingers])
-            if key in seen:  # other tiles that give the same
-                if tile and seen[key]["form"].startswith(form):
-                    seen[key]["form"] += f" or {tile}"
+            if fingers is None or key in seen:  # other tiles that give the same
                 continue
-            seen[key] = {"form": ", ".join([form] * bool(form) + [f"tiles of {tile}"] * bool(tile)), **fingers}
-            wrong.setdefault(mistake, []).append(seen[key])
+            seen.add(key)
+            text = ", ".join([form] * bool(form) + [f"tiles of {tile}"] * bool(tile))
+            wrong.setdefault(mistake, []).append({"form": text, **fingers})
         return {"id": id_, "comment": comment, "result": "valid", "flags": sorted(wrong), "inputs": case.inputs, "outputs": entries,
                 "accepted": self.accepted(right, kept, scale, entries), "wrong": wrong}
 

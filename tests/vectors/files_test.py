@@ -65,7 +65,8 @@ def check_kernels(files):
     assert max(sizes) <= LARGEST_KERNELS and sum(sizes) <= KERNELS_SUM, f"{max(sizes)} and {sum(sizes)} bytes, expected {LARGEST_KERNELS} and {KERNELS_SUM}"
     forms = {(name, form["form"]) for file in files for _, case in kernel_cases(file) for name, all_forms in case["wrong"].items() for form in all_forms}
     for mistake in BY_TILES:
-        missing = [tile for tile in TILES if not any(name == mistake and str(tile) in form.split() for name, form in forms)]
+        tiles = TILES[:3] if mistake == "backward_last_tile_alone" else TILES  # at these sizes larger ones have the same last tile
+        missing = [tile for tile in tiles if not any(name == mistake and str(tile) in form.split() for name, form in forms)]
         assert not missing, f"{mistake} is not there in tiles of {missing}"
     unseen = {name for name, _ in forms} - {name for file in files for _, case in kernel_cases(file) for name, all_forms in case["wrong"].items()
                                            if any(is_seen(case, form) for form in all_forms)}
