@@ -86,7 +86,8 @@ def check(function: Callable[..., Any], name: str, folder: Path | None = None, *
 
 def sentence(file: dict[str, Any], message: str) -> str:
     """The sentence of the mistake, where it is one."""
-    note = file["notes"].get(message.rsplit(" ", 1)[-1]) if " or " not in message else None
+    name = message.rpartition("those of ")[2].partition(" (")[0]  # "not_rescaled (the output, tiles of 64 or 128)"
+    note = file["notes"].get(name)
     return f": {note['sentence']}" if note else ""
 
 

@@ -19,6 +19,9 @@ sys.path.insert(0, str(ROOT / "docs"))
 from generator.vectors import caught_times, read_files, times_off, told_times  # noqa: E402
 
 LARGEST_FILE, LARGEST_SUM = 72_000, 1_720_000
+LARGEST_KERNELS, KERNELS_SUM = 420_000, 1_300_000
+TILES, BY_TILES = (16, 32, 64, 128, 256), ("not_rescaled", "rescaled_by_wrong_maximum", "tail_not_masked", "tail_lost", "causal_border_of_tile",
+                                           "window_at_tile_border", "backward_last_tile_alone", "backward_tail_lost", "delta_of_one_tile")
 
 
 def needs_of(file, group, case):
@@ -54,6 +57,37 @@ def check_sizes():
     assert max(sizes.values()) <= LARGEST_FILE, f"{max(sizes, key=sizes.get)} has {max(sizes.values())} bytes, expected {LARGEST_FILE} at most"
     assert sum(sizes.values()) <= LARGEST_SUM, f"{sum(sizes.values())} bytes in all, expected {LARGEST_SUM} at most"
     print(f"{sum(sizes.values())} bytes, {max(sizes.values())} in the largest file")
+
+
+def check_kernels(files):
+    """Each mistake at tiles is there with each size of tiles, and each mistake can be seen in bfloat16 by some case."""
+    sizes = [path.stat().st_size for path in (ROOT / "vectors" / "kernels").iterdir()]
+    assert max(sizes) <= LARGEST_KERNELS and sum(sizes) <= KERNELS_SUM, f"{max(sizes)} and {sum(sizes)} bytes, expected {LARGEST_KERNELS} and {KERNELS_SUM}"
+    forms = {(name, form["form"]) for file in files for _, case in kernel_cases(file) for name, all_forms in case["wrong"].items() for form in all_forms}
+    for mistake in BY_TILES:
+        tiles = TILES[:3] if mistake == "backward_last_tile_alone" else TILES  # at these sizes larger ones have the same last tile
+        missing = [tile for tile in tiles if not any(name == mistake and str(tile) in form.split() for name, form in forms)]
+        assert not missing, f"{mistake} is not there in tiles of {missing}"
+    unseen = {name for name, _ in forms} - {name for file in files for _, case in kernel_cases(file) for name, all_forms in case["wrong"].items()
+                                           if any(is_seen(case, form) for form in all_forms)}
+    assert not unseen, f"in bfloat16 nobody can see {unseen}: docs/vectors.md says that each mistake is seen"
+    widths = {case["inputs"]["queries"]["shape"][-1] for file in files for _, case in kernel_cases(file) if "queries" in case["inputs"]}
+    assert widths >= {32, 64, 80, 128, 256}, widths
+    print(f"{len(files)} files of kernels, {sum(sizes)} bytes; {len({name for name, _ in forms})} mistakes in {len(forms)} forms")
+
+
+def kernel_cases(file):
+    return [(group, case) for group in file["groups"] for case in group["cases"]]
+
+
+def is_seen(case, form):
+    """Whether a form is further from what is right than the tolerance of bfloat16."""
+    for name, part in form.items():
+        right = case["outputs"].get(name)
+        if right and any(value == "NaN" or abs(float(value) - float(right["values"][at])) > right["roundings"]["bfloat16"] * 2**-8 * right["scale"][at]
+                         for at, value in zip(part["at"], part["values"])):
+            return True
+    return False
 
 
 def check_inputs(files):
@@ -101,7 +135,14 @@ def check_schema(files):
             raise AssertionError(f"{name}: {list(error.path)}: {error.message[:200]}")
     for path, other in changes(files[0]):
         assert not validator.is_valid(other), f"the schema allows another {path}"
-    print(f"{len(files)} files are as vectors/schema.json says")
+    validator = jsonschema.Draft202012Validator(json.loads((ROOT / "vectors" / "schema_kernels.json").read_text()))
+    for file in read_files(ROOT / "vectors" / "kernels"):
+        name = file.pop("name")
+        for error in validator.iter_errors(file):
+            raise AssertionError(f"{name}: {list(error.path)}: {error.message[:200]}")
+        file["groups"][0]["cases"][0]["outputs"]["output"] = {}
+        assert not validator.is_valid(file), "the schema of kernels allows an output of nothing"
+    print(f"{len(files)} files are as vectors/schema.json says, and those of kernels as schema_kernels.json")
     return 0
 
 
@@ -110,6 +151,7 @@ def main(words):
     if "--jsonschema" in words:
         return check_schema(files)
     check_sizes()
+    check_kernels(read_files(ROOT / "vectors" / "kernels"))
     check_inputs(files)
     check_cases(files)
     return 0

@@ -1,9 +1,14 @@
-"""python3 check.py CASES MODULE:FUNCTION [TYPE] calls it with inputs, parameters and weights by name, where it takes all of them."""
-import contextlib, importlib, inspect, json, math, pathlib, re, sys  # noqa: E401
+"""python3 check.py CASES MODULE:FUNCTION [TYPE] calls it with inputs, parameters and weights by name, where it takes all of them.
+
+CASES is vectors/cases or vectors/kernels. Where the variable VECTORS_JUNIT names a file, a report for build servers is written to it.
+"""
+import contextlib, importlib, inspect, json, math, os, pathlib, re, sys  # noqa: E401
+from xml.sax.saxutils import quoteattr
 with contextlib.suppress(ImportError):  # header.py, which reads the files by this one, needs no NumPy
     import numpy as np
 
 TYPES = ("float64", "float32", "float16", "bfloat16")
+UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}  # the largest error of a rounding
 
 class Damaged(Exception):  # a file by which nothing can be checked
     pass
@@ -16,8 +21,8 @@ def is_number(value):
     return value in ("NaN", "Infinity", "-Infinity") if isinstance(value, str) else type(value) in (int, float) and math.isfinite(value)
 
 def expect_array(name, entry):
-    shape, formula = entry["shape"], [entry.get("multiplier"), entry.get("offset")]
-    expect(len(shape) <= 4 and all(type(size) is int and 0 < size < 10**7 for size in shape), f"{name} has the shape {shape}")
+    shape, formula = entry["shape"], [entry.get("multiplier"), entry.get("offset")] if "rule" not in entry else [entry["rule"]]
+    expect(len(shape) <= 5 and all(type(size) is int and 0 < size < 10**7 for size in shape), f"{name} has the shape {shape}")
     is_whole = len(entry["values"]) == math.prod(shape) and all(map(is_number, entry["values"])) if formula == [None, None] else \
         math.prod(shape) < 10**7 and all(type(one) is int and one >= 0 for one in formula)
     expect(is_whole, f"{name} has not a number for each place of {shape}")
@@ -59,16 +64,36 @@ def expect_case(case):  # one that a program of zeros can't pass
             expect(values and all(len(numbers) == math.prod(outputs[name]["shape"]) and all(map(is_number, numbers)) for name, numbers in values.items()),
                    f"{which} {other} has not the numbers of the outputs")
 
+def expect_kernel(case):  # the same of a case that keeps some numbers and sums of large results
+    expect(case["inputs"] and case["outputs"], "it has no inputs, or no outputs")
+    for name, entry in case["inputs"].items():
+        expect_array(name, entry)
+    for name, right in case["outputs"].items():
+        shape, places, block = right["shape"], right["places"], right["block"]
+        size = math.prod(shape)
+        expect(1 <= len(shape) <= 5 and all(type(one) is int and 0 < one < 10**7 for one in shape) and size < 10**7, f"{name} has the shape {shape}")
+        expect(type(block) is int and block > 0 and all(type(place) is int and 0 <= place < size for place in places), f"{name} has places outside of it")
+        count = len(places) + -(-size // block)
+        expect(len(right["values"]) == len(right["scale"]) == count and all(map(is_number, right["values"])), f"{name} has not a number for each place and sum")
+        expect(all(is_number(one) and one > 0 for one in [*right["scale"], *(right["roundings"][kind] for kind in TYPES)]), f"{name} has a tolerance that is not above 0")
+        expect(all(is_number(right["rough"][kind]) and right["rough"][kind] >= 0 for kind in TYPES[2:]), f"{name} has no rough tolerance")
+        expect(any(value not in (0, "NaN") for value in right["values"]), f"{name} is zero")
+    for forms in (forms for which in ("accepted", "wrong") for forms in case[which].values()):
+        expect(isinstance(forms, list) and forms, "a mistake has no form")
+        for parts in ({name: part for name, part in form.items() if name != "form"} for form in forms):
+            expect(parts and all(len(part["at"]) == len(part["values"]) > 0 and all(map(is_number, part["values"])) and all(
+                type(at) is int and 0 <= at < len(case["outputs"][name]["values"]) for at in part["at"]) for name, part in parts.items()), "a form has not its numbers")
+
 def read(path):  # a file of vectors, whole
     where = ""
     try:
         file = json.loads(pathlib.Path(path).read_text())
-        expect(isinstance(file, dict) and file["schema"] == "vectors_schema_1" and re.fullmatch(r"\w+", file["function"]), "it is none of vectors_schema_1")
+        expect(isinstance(file, dict) and file["schema"] in ("vectors_schema_1", "vectors_kernels_1") and re.fullmatch(r"\w+", file["function"]), "it is none of vectors_schema_1")
         expect(file["groups"] and all(isinstance(group["parameters"], dict) and group["cases"] for group in file["groups"]), "a group has no cases")
         for case in (case for group in file["groups"] for case in group["cases"]):
             expect(re.fullmatch(r"\w+/\d+/\d+", case["id"]), "a case has no id")
             where = case["id"] + ": "
-            expect_case(case)
+            (expect_kernel if file["schema"] == "vectors_kernels_1" else expect_case)(case)
             expect({*case.get("wrong", {})} <= {*file["notes"]}, "a mistake has no note")
         return file
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
@@ -81,7 +106,15 @@ def files_in(folder):
         raise Damaged(f"{folder} has no files of vectors, expected such as vectors/cases")
     return {path: read(path) for path in paths}
 
+def bits_by_rule(seed, size):
+    x = np.arange(size, dtype=np.uint32) * np.uint32(0x9E3779B1) + np.uint32(seed * 0x85EBCA6B & 0xFFFFFFFF)
+    x = (x ^ x >> np.uint32(16)) * np.uint32(0x7FEB352D)
+    x = (x ^ x >> np.uint32(15)) * np.uint32(0x846CA68B)
+    return x ^ x >> np.uint32(16)
+
 def array(entry):
+    if "rule" in entry:  # whole sixteenths between -2 and 2
+        return ((bits_by_rule(entry["rule"], math.prod(entry["shape"])) % np.uint32(65)).astype(float) - 32).reshape(entry["shape"]) / 16
     if "multiplier" in entry:
         place = np.arange(np.prod(entry["shape"]))
         return (((entry["multiplier"] * place + entry["offset"]) % 251 - 125) / 64).reshape(entry["shape"])
@@ -141,13 +174,77 @@ def furthest(case, mine, kind):  # where the results are furthest out, in tolera
     name = max(mine, key=lambda name: off(name).max())
     index = np.unravel_index(np.argmax(off(name)), mine[name].shape)
     shown = [case["rows"][place] if "rows" in case and axis == len(index) - 2 else int(place) for axis, place in enumerate(index)]
-    return f"{name}{shown} is {mine[name][index]:.9g}, expected {array(case['outputs'][name])[index]:.9g}"
+    found, right = mine[name][index], array(case["outputs"][name])
+    roundings = abs(found - right[index]) / (UNITS[kind] * max(np.max(np.abs(right[np.isfinite(right)]), initial=0), 1e-300))
+    return f"{name}{shown} is {found:.9g}, expected {right[index]:.9g}, {roundings:.3g} roundings off"
+
+def kept(whole, right):  # the numbers at some places, and sums of blocks with signs by the rule
+    flat = whole.ravel()
+    signed = flat * (1.0 - 2.0 * (bits_by_rule(0, flat.size) & np.uint32(1)))
+    return np.concatenate([flat[right["places"]], [signed[at:at + right["block"]].sum() for at in range(0, flat.size, right["block"])]])
+
+def roundings_off(mine, numbers, scale, kind):
+    with np.errstate(invalid="ignore"):
+        off = np.abs(mine - numbers) / (UNITS[kind] * scale)
+    return np.where((mine == numbers) | (np.isnan(mine) & np.isnan(numbers)), 0, np.where(np.isnan(off), np.inf, off))
+
+def numbers_of(entry, name="values"):
+    return np.array([float(value) for value in entry[name]])
+
+def is_form(case, mine, kind, form):  # the numbers that it has, to seven digits
+    for name, part in form.items():
+        if name != "form":
+            right, wrong, at = case["outputs"][name], numbers_of(part), part["at"]
+            growth = max(1.0, np.max(np.abs(wrong[np.isfinite(wrong)]), initial=0) / max(np.max(np.abs(numbers_of(right)[at]), initial=0), 1e-300))
+            tolerance = np.maximum(right["roundings"][kind] * UNITS[kind] * numbers_of(right, "scale")[at] * growth, 1e-6 * np.abs(wrong))
+            off = np.abs(mine[name][at] - wrong)
+            if not np.all((off <= tolerance) | (mine[name][at] == wrong) | (np.isnan(mine[name][at]) & np.isnan(wrong))):
+                return False
+    return True
+
+def names_of_kernel(case, mine, kind, which):
+    found = {name: [form["form"] for form in forms if is_form(case, mine, kind, form)] for name, forms in case[which].items()}
+    return [name + (f" ({forms[0]})" if forms[0] else "") for name, forms in found.items() if forms]
+
+def is_accepted(case, mine, kind, off):  # another convention: what it has in place of what is right, the rest right
+    outputs = case["outputs"]
+    return any(all(is_form(case, mine, kind, form) if name in form else np.max(off[name]) <= outputs[name]["roundings"][kind] for name in outputs)
+               for forms in case["accepted"].values() for form in forms)
+
+def place_text(name, right, at):
+    def index(place):
+        return f"{name}{[int(one) for one in np.unravel_index(place, right['shape'])]}"
+    if at < len(right["places"]):
+        return index(right["places"][at])
+    begin = (at - len(right["places"])) * right["block"]
+    end = min(begin + right["block"], math.prod(right["shape"])) - 1
+    return f"the signed sum of {index(begin)} to {index(end)}" if end > begin else index(begin)
+
+def check_kernel(case, whole, kind):
+    outputs = case["outputs"]
+    with np.errstate(invalid="ignore"):
+        mine = {name: kept(whole[name], right) for name, right in outputs.items()}
+    off = {name: roundings_off(mine[name], numbers_of(right), numbers_of(right, "scale"), kind) for name, right in outputs.items()}
+    times = {name: off[name] / right["roundings"][kind] for name, right in outputs.items()}
+    if all(np.max(one) <= 1 for one in times.values()) or is_accepted(case, mine, kind, off):
+        return ""
+    names = " or ".join(names_of_kernel(case, mine, kind, "wrong"))
+    if names:
+        return f"your numbers are those of {names}"
+    name = max(times, key=lambda name: np.max(times[name]))
+    at, right = int(np.argmax(times[name])), outputs[name]
+    rough = kind in TYPES[2:] and all(np.max(off[one]) <= max(outputs[one]["rough"][kind], outputs[one]["roundings"][kind]) for one in outputs)
+    return (f"{place_text(name, right, at)} is {mine[name][at]:.9g}, expected {float(right['values'][at]):.9g}, {off[name][at]:.3g} roundings off, "
+            f"{right['roundings'][kind]:.3g} allowed; " + (f"kept_in_short_type is as far off: sums or scores in {kind}" if rough else
+                                                          "no mistake that this case has gives these numbers"))
 
 def check(case, parameters, function, kind):  # "" where it is right, else what it is
     result, outputs = results_of(case, parameters, function), case["outputs"]
     mine = {name: real(name, result[name])[(..., case["rows"], slice(None)) if "rows" in case else ...] for name in outputs}
     for name, right in outputs.items():
         if list(mine[name].shape) != right["shape"]: return f"{name} has the shape {list(mine[name].shape)}, expected {right['shape']}"  # noqa: E701
+    if all("places" in right for right in outputs.values()):
+        return check_kernel(case, mine, kind)
     if all(is_near(mine[name], array(right), right["tolerance"][kind]) for name, right in outputs.items()) or named(case, mine, kind, "accepted"):
         return ""
     names = " or ".join(named(case, mine, kind, "wrong"))
@@ -166,6 +263,13 @@ def function_of(module, name):
     except SystemExit as error:
         raise ImportError(f"{module} calls sys.exit({error}) where it is imported") from None
 
+def write_junit(found):  # {id: message}
+    cases = "".join(f" <testcase classname={quoteattr(one.split('/')[0])} name={quoteattr(one)}>" +
+                    (f"<failure message={quoteattr(wrong)}/>" if wrong else "") + "</testcase>\n" for one, wrong in found.items())
+    if "VECTORS_JUNIT" in os.environ:
+        pathlib.Path(os.environ["VECTORS_JUNIT"]).write_text(
+            f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="vectors" tests="{len(found)}" failures="{sum(map(bool, found.values()))}">\n{cases}</testsuite>\n')
+
 if __name__ == "__main__":
     sys.path.insert(0, "")
     (module, _, name), kind, found = sys.argv[2].partition(":"), sys.argv[3] if len(sys.argv) > 3 else "float64", {}
@@ -180,5 +284,6 @@ if __name__ == "__main__":
             inspect.signature(function).bind(**dict.fromkeys(names_of(case, group["parameters"])))
             found[case["id"]] = failure(case, group["parameters"], function, kind)
     failed = [f"failed {one}: {wrong}" for one, wrong in found.items() if wrong]
+    write_junit(found)
     print(*failed, f"{len(found) - len(failed)} of {len(found)} cases passed", sep="\n")
     sys.exit(bool(failed) or not found)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes one C header of vectors: header.py CASES vectors.h
+"""Makes one C header of vectors: header.py CASES vectors.h, or header.py cases kernels vectors.h
 
 What it holds is described at its head. The intermediate steps are left out. Exit code 2 where CASES has no vectors, or one is damaged.
 """
@@ -9,7 +9,7 @@ import math
 import sys
 from pathlib import Path
 
-from check import Damaged, call_of, files_in, scopes_of
+from check import TYPES, UNITS, Damaged, call_of, files_in, scopes_of
 
 HEAD = """// Test vectors of attention that name mistakes. Made by vectors/runners/header.py; CC0.
 #ifndef ATTN_VECTORS_H
@@ -20,10 +20,13 @@ HEAD = """// Test vectors of attention that name mistakes. Made by vectors/runne
 
 enum attn_type { ATTN_FLOAT64, ATTN_FLOAT32, ATTN_FLOAT16, ATTN_BFLOAT16 };
 
-typedef struct { const char *name; int rank; size_t shape[4], size; const double *values; } attn_array;  // row-major; booleans are 0 and 1
+typedef struct { const char *name; int rank; size_t shape[5], size; const double *values; unsigned rule; } attn_array; // row-major; booleans are 0 and 1
 typedef struct { const char *name, *value; } attn_parameter;                                            // a number, a word, or JSON
-typedef struct { attn_array array; double tolerance[4]; } attn_output;                                  // by attn_type
-typedef struct { const char *name; const double *const *values; } attn_alternative;                     // by output; NULL where it is right
+// A tolerance by attn_type. Of a large result `kept` numbers are given: those at places, then signed sums of blocks; the tolerance of each
+// is multiplied by its scale.
+typedef struct { attn_array array; double tolerance[4]; int kept, places; const int *place; size_t block; const double *scale; double rough[4]; } attn_output;
+// By output the values, NULL where it is right; of large results some, and at which of the numbers that are kept.
+typedef struct { const char *name; const double *const *values; const int *const *at; const int *counts; } attn_alternative;
 typedef struct attn_case {
     const char *id, *function;
     int parameters; const attn_parameter *parameter;
@@ -70,7 +73,28 @@ class Header:
     def array(self, name, entry):
         shape = entry["shape"]
         sizes = ",".join(map(str, shape)) or "1"
-        return f'{{{json.dumps(name)}, {len(shape)}, {{{sizes}}}, {math.prod(shape)}, {self.doubles(values(entry))}}}'
+        given = f'NULL, {entry["rule"]}u' if "rule" in entry else f"{self.doubles(values(entry))}, 0"
+        return f'{{{json.dumps(name)}, {len(shape)}, {{{sizes}}}, {math.prod(shape)}, {given}}}'
+
+    def output(self, of, name, entry):
+        if "places" not in entry:
+            return f"{{{self.array(name, entry)}, {{{','.join(repr(entry['tolerance'][kind]) for kind in TYPES)}}}, 0, 0, NULL, 0, NULL, {{0}}}}"
+        by_type = [",".join(repr(UNITS[kind] * entry[which].get(kind, 0)) for kind in TYPES) for which in ("roundings", "rough")]
+        return (f"{{{self.array(name, entry)}, {{{by_type[0]}}}, {len(entry['values'])}, {self.table('int', of, list(map(str, entry['places'])))}, "
+                f"{entry['block']}, {self.doubles(entry['scale'])}, {{{by_type[1]}}}}}")
+
+    def forms(self, of, case, which):  # of the mistakes of large results: one for each form
+        rows = []
+        for name, form in ((name, form) for name, all_forms in case[which].items() for form in all_forms):
+            parts = [form.get(output) for output in case["outputs"]]
+            pointers = [[self.doubles(part["values"]) if part else "NULL" for part in parts],
+                        [self.table("int", f"{of}_{which[0]}{len(rows)}_{i}", list(map(str, part["at"]))).split(", ")[1] if part else "NULL" for i, part in enumerate(parts)],
+                        [str(len(part["at"])) if part else "0" for part in parts]]
+            tables = [self.table(kind, f"{of}_{which[0]}{len(rows)}{end}", row).split(", ")[1]
+                      for kind, end, row in zip(("double *const", "int *const", "int"), "vpn", pointers)]
+            named = json.dumps(f"{name} ({form['form']})" if form["form"] else name)
+            rows.append(f"{{{named}, {', '.join(tables)}}}")
+        return rows
 
     def table(self, kind, name, rows):
         if rows:
@@ -95,25 +119,27 @@ class Header:
         parameters = [f"{{{json.dumps(name)}, {json.dumps(value if isinstance(value, str) else json.dumps(value))}}}"
                       for name, value in group["parameters"].items()]
         inputs = [self.array(name, entry) for part in ("inputs", "weights") for name, entry in case.get(part, {}).items()]
-        kinds = ("float64", "float32", "float16", "bfloat16")
-        outputs = [f"{{{self.array(name, entry)}, {{{','.join(repr(entry['tolerance'][kind]) for kind in kinds)}}}}}"
-                   for name, entry in case["outputs"].items()]
-        alternatives = []
-        for which in ("accepted", "wrong"):
+        outputs = [self.output(f"{of}_w{i}", name, entry) for i, (name, entry) in enumerate(case["outputs"].items())]
+        alternatives, counts = [], [len(case.get("accepted", {})), len(case["wrong"])]
+        is_large = any("places" in entry for entry in case["outputs"].values())
+        if is_large:
+            both = [self.forms(of, case, which) for which in ("accepted", "wrong")]
+            counts, alternatives = list(map(len, both)), [*both[0], *both[1]]
+        for which in () if is_large else ("accepted", "wrong"):
             for name, entry in case.get(which, {}).items():
                 pointers = [self.doubles(entry[output]) if output in entry else "NULL" for output in case["outputs"]]
                 _, table = self.table("double *const", f"{of}_a{len(alternatives)}", pointers).split(", ")
-                alternatives.append(f'{{{json.dumps(name)}, {table}}}')
+                alternatives.append(f'{{{json.dumps(name)}, {table}, NULL, NULL}}')
         parts = [self.table("attn_parameter", of + "_p", parameters), self.table("attn_array", of + "_i", inputs),
                  self.table("attn_output", of + "_o", outputs), self.table("int", of + "_r", [str(row) for row in case.get("rows", [])])]
         _, table = self.table("attn_alternative", of + "_a", alternatives).split(", ")
-        return (f'{{"{case["id"]}", "{function}", {", ".join(parts)}, {len(case.get("accepted", {}))}, {len(case["wrong"])}, {table}, '
+        return (f'{{"{case["id"]}", "{function}", {", ".join(parts)}, {counts[0]}, {counts[1]}, {table}, '
                 f'{self.calls(of, function, group, case)}, {int(begins)}}}')
 
 
-def main(folder, output):
+def main(*words):
     try:
-        files = files_in(folder).values()
+        files, output = [file for folder in words[:-1] for file in files_in(folder).values()], words[-1]
     except Damaged as error:
         print(f"header.py: {error}", file=sys.stderr)
         return 2

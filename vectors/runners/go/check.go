@@ -33,7 +33,11 @@ func arrays(entries any) map[string]Array {
 	for name, one := range found {
 		entry, array := one.(Object), Array{Shape: numbers(one.(Object)["shape"])}
 		size, _ := sizeOf(one)
-		if multiplier, byPlace := entry["multiplier"].(float64); byPlace {
+		if seed, isByRule := entry["rule"].(float64); isByRule {
+			for i := 0; i < size; i++ {
+				array.Values = append(array.Values, (float64(byRule(uint32(seed), uint32(i))%65)-32)/16)
+			}
+		} else if multiplier, byPlace := entry["multiplier"].(float64); byPlace {
 			for i := 0; i < size; i++ {
 				array.Values = append(array.Values, (math.Mod(multiplier*float64(i)+entry["offset"].(float64), 251)-125)/64)
 			}
@@ -74,6 +78,10 @@ func sizeOf(array any) (size int, isWhole bool) { // of an array that has all it
 	if values, given := entry["values"]; given {
 		count, are := areNumbers(values)
 		return int(product), isWhole && are && float64(count) == product
+	}
+	isWhole = isWhole && len(shape) <= 5
+	if isCount(entry["rule"]) {
+		return int(product), isWhole
 	}
 	return int(product), isWhole && isCount(entry["multiplier"]) && isCount(entry["offset"])
 }
@@ -177,7 +185,7 @@ func read(path string) (file Object, err error) { // a file of vectors, whole
 		return nil, err
 	}
 	groups, isOne := file["groups"].([]any)
-	if _, isNamed := file["function"].(string); !isOne || !isNamed || file["schema"] != "vectors_schema_1" {
+	if _, isNamed := file["function"].(string); !isOne || !isNamed || file["schema"] != "vectors_schema_1" && file["schema"] != "vectors_kernels_1" {
 		return nil, fmt.Errorf("it is none of vectors_schema_1")
 	}
 	for _, each := range groups {
@@ -188,7 +196,8 @@ func read(path string) (file Object, err error) { // a file of vectors, whole
 			return nil, fmt.Errorf("a group has no cases")
 		}
 		for _, one := range cases {
-			if given, _ := one.(Object); !isCase(given) {
+			given, _ := one.(Object)
+			if isKernels := file["schema"] == "vectors_kernels_1"; isKernels && !isKernel(given) || !isKernels && !isCase(given) {
 				return nil, fmt.Errorf("%v has not the numbers of its arrays", given["id"])
 			}
 		}
@@ -262,13 +271,17 @@ func named(one Object, mine map[string]Array, which, kind string) (names []strin
 }
 
 func failure(one Object, found map[string]Array, kind string) string { // "" where it is right
-	mine := map[string]Array{}
+	mine, isLarge := map[string]Array{}, false
 	for name, right := range one["outputs"].(Object) {
+		_, isLarge = right.(Object)["places"]
 		rows, is := rowsOf(found[name], right.(Object), one["rows"])
 		if !is {
 			return fmt.Sprintf("there is no %s among the results, or it has another shape than %v", name, right.(Object)["shape"])
 		}
 		mine[name] = rows
+	}
+	if isLarge {
+		return kernelFailure(one, mine, kind)
 	}
 	if isOf(one, mine, nil, kind) || len(named(one, mine, "accepted", kind)) > 0 {
 		return ""
@@ -303,7 +316,8 @@ func furthest(one Object, mine map[string]Array, kind string) (text string) { //
 				index[0] = int(numbers(one["rows"])[index[0]])
 			}
 			shown := strings.ReplaceAll(fmt.Sprint(index), " ", ", ")
-			most, text = off, fmt.Sprintf("%s%s is %.9g, expected %.9g", name, shown, found, expected)
+			most, text = off, fmt.Sprintf("%s%s is %.9g, expected %.9g, %.3g roundings off", name, shown, found, expected,
+				math.Abs(found-expected)/(units[kind]*math.Max(largest(values), 1e-300)))
 		}
 	}
 	return
@@ -359,10 +373,12 @@ func Check(folder, kind string, mine Mine) bool {
 }
 
 // CheckCalls does the same with the cases of several calls.
-func CheckCalls(folder, kind string, mine MineCalls) bool { return checkEach(folder, kind, mine.results) }
+func CheckCalls(folder, kind string, mine MineCalls) bool {
+	return checkEach(folder, kind, mine.results)
+}
 
 func checkEach(folder, kind string, ask func(function string, parameters, one Object) map[string]Array) bool {
-	failed, count := 0, 0
+	failed, count, all := 0, 0, []said{}
 	paths, _ := filepath.Glob(filepath.Join(folder, "*.json"))
 	for _, path := range paths {
 		file, err := read(path)
@@ -378,13 +394,16 @@ func checkEach(folder, kind string, ask func(function string, parameters, one Ob
 					continue
 				}
 				count++
-				if why := failure(one, found, kind); why != "" {
+				why := failure(one, found, kind)
+				all = append(all, said{one["id"].(string), why})
+				if why != "" {
 					failed++
 					fmt.Printf("failed %s: %s\n", one["id"], why)
 				}
 			}
 		}
 	}
+	writeJunit(all, failed)
 	fmt.Printf("%d of %d cases passed\n", count-failed, count)
 	return failed == 0 && count > 0
 }

@@ -1,0 +1,85 @@
+"""What make_kernels.py says of the functions and of their mistakes."""
+
+FLASH, FLASH2, GROUPED = "https://arxiv.org/abs/2205.14135", "https://arxiv.org/abs/2307.08691", "https://arxiv.org/abs/2305.13245"
+PAGED, WINDOW, CAP = "https://arxiv.org/abs/2309.06180", "https://arxiv.org/abs/2310.06825", "https://arxiv.org/abs/2408.00118"
+SINKS, ONLINE, PAPER = "https://arxiv.org/abs/2508.10925", "https://arxiv.org/abs/1805.02867", "https://arxiv.org/abs/1706.03762"
+MERGE, LIBRARY = "https://docs.flashinfer.ai/tutorials/recursive_attention.html", "https://github.com/Dao-AILab/flash-attention"
+
+KERNEL = ("softmax(scale Q Kᵀ + bias) V for each head, as a kernel computes it (Dao 2023, FlashAttention-2). The layout of all arrays is a parameter; "
+          "scale is 1/√d where none is given; the corner of the causal mask is at the bottom right; a window has left_window keys before the query's own; "
+          "softcap is c tanh(score / c) before the bias and the mask; a sink adds exp(sink) to the sum of its head; a query that sees no key gives 0.")
+ABOUT = {
+    "attention_kernel": KERNEL,
+    "attention_kernel_log_sum": KERNEL + " The second result is the natural log of the sum of exp(score), (b, h, n), or (h, rows) of packed rows, in float32 or better.",
+    "attention_kernel_backward": KERNEL + " The results are the gradients of what is given, for the gradient grad.output of the output.",
+    "merge_kernel": "Two results of attention over two parts of the keys become that over all keys, by the logs of their sums (FlashInfer, recursive attention).",
+}
+
+# By id: what is done wrong, what that changes, and where it was seen, or what says what is right.
+NOTES = {
+    "not_rescaled": ("What was summed before is not multiplied by exp(old maximum - new maximum).", "Tiles before a larger score weigh too much.", FLASH),
+    "rescaled_by_wrong_maximum": ("The factor of a new tile is made of the wrong two maxima.", "The weights of tiles are to each other as they should not be.", FLASH2),
+    "tail_not_masked": ("The keys after the last one, up to the end of the tile, are not masked.", "Zeros, or the rows of the next head or sequence, have weights.", FLASH2),
+    "tail_lost": ("What does not fill a tile is left out.", "The last keys have no weight, or the last queries no result.", FLASH2),
+    "causal_border_of_tile": ("The causal mask is wrong in the tiles on the diagonal alone.", "Queries see keys after them, or miss the last ones that they should see.", FLASH2),
+    "window_at_tile_border": ("The first key of a window is rounded to a tile's border.", "Keys before the window have weight, or some of the window have none.", WINDOW),
+    "window_off_by_one": ("The window is one key too wide, or too narrow.", "The first key of the window has weight where it should not, or has none.", WINDOW),
+    "causal_missing": ("There is no causal mask.", "Queries see keys after them.", PAPER),
+    "causal_top_left": ("The corner of the causal mask is at the top left.", "With more keys than queries each query misses the last keys.", LIBRARY),
+    "causal_strict": ("A query does not see its own key.", "Each query misses one key, and the first has none.", PAPER),
+    "causal_next": ("A query sees one key after its own.", "Each query knows the next token.", PAPER),
+    "window_missing": ("There is no window.", "All earlier keys have weight.", WINDOW),
+    "scale_missing": ("Scores are not scaled.", "The weights are too sharp.", PAPER),
+    "scale_twice": ("Scores are scaled twice.", "The weights are too even.", PAPER),
+    "scale_default": ("The given scale is ignored for 1/√d.", "The weights are too even, or too sharp.", LIBRARY),
+    "scale_of_values": ("The scale is 1/√(width of values).", "The weights are too even where values are wider than keys.", PAPER),
+    "scale_of_padded_width": ("The scale is that of the width after padding.", "The weights are too even.", FLASH2),
+    "softcap_missing": ("Scores are not capped.", "Large scores weigh too much.", CAP),
+    "softcap_before_scale": ("Scores are capped before they are scaled.", "The cap is another one.", CAP),
+    "softcap_after_mask": ("Scores are capped after the mask.", "Masked keys get the score -cap, and a weight.", CAP),
+    "bias_missing": ("The bias is not added.", "The weights are those of scores alone.", PAPER),
+    "bias_of_first_head": ("All heads get the bias of the first.", "The other heads have wrong weights.", PAPER),
+    "bias_scaled": ("The bias is scaled with the scores.", "It counts too little.", PAPER),
+    "sink_missing": ("The sink is not in the sum.", "The weights of the keys sum to 1.", SINKS),
+    "sink_of_key_head": ("The sink is that of the head of keys, in place of that of queries.", "Heads of a group have one sink.", SINKS),
+    "sink_in_each_tile": ("The sink is added to the sum in each tile.", "It weighs too much where there are several tiles.", SINKS),
+    "group_by_remainder": ("Head i of the queries uses head i mod g of the keys.", "Queries see the keys of another group.", GROUPED),
+    "width_tail_lost": ("Features after the last whole block of the width are left out.", "Scores lack a part.", FLASH2),
+    "value_tail_lost": ("The output has as many features as the keys, or half of them.", "The others are 0.", FLASH2),
+    "exp2_without_log2e": ("exp is 2 to the power of the score, which was not multiplied by log₂ e.", "The weights are too even.", FLASH2),
+    "maximum_missing": ("The maximum is not subtracted before exp.", "In float32 exp of a large score is infinite.", ONLINE),
+    "not_divided": ("The output is not divided by the sum.", "It is too large.", FLASH),
+    "log_sum_without_maximum": ("The log of the sum lacks the maximum.", "It is of the scores that were shifted.", FLASH2),
+    "empty_row_not_a_number": ("A query that sees no key gives 0/0.", "Its row is NaN.", FLASH2),
+    "sequences_mixed": ("Packed sequences see each other's keys.", "Rows have weights on other sequences.", LIBRARY),
+    "sequence_border_one_off": ("A packed sequence also sees the first key of the next.", "It has a key too many.", LIBRARY),
+    "block_table_of_first_row": ("Each sequence reads the pages of the first.", "Its keys are another's.", PAGED),
+    "block_table_ignored": ("Pages are read in the order in which they are stored.", "The keys are others'.", PAGED),
+    "page_too_few": ("The last page is not read.", "The last keys have no weight.", PAGED),
+    "page_too_many": ("All of the last page is read, or one page more.", "What stands there from others has weight.", PAGED),
+    "ring_not_full": ("Slots of a ring that nothing was written to are read.", "What stands there has weight.", WINDOW),
+    "ring_slot_as_position": ("The window is counted in slots of the ring, in place of positions.", "The wrong keys are outside of it.", WINDOW),
+    "groups_not_summed": ("The gradient of keys and values is that of one head of a group.", "The others are missing.", GROUPED),
+    "groups_averaged": ("The gradient of keys and values is the mean over the heads of a group.", "It is too small.", GROUPED),
+    "delta_missing": ("The sum over grad.output · output is not subtracted.", "The gradients of scores are P dP, and do not sum to 0.", FLASH2),
+    "delta_of_other_sign": ("The sum over grad.output · output is added.", "The gradients of scores are wrong.", FLASH2),
+    "delta_of_one_tile": ("What is subtracted is the sum over P dP of one tile.", "The gradients of scores are right with one tile alone.", FLASH2),
+    "backward_scale_missing": ("A gradient is not multiplied by the scale.", "It is too large.", FLASH2),
+    "backward_scale_twice": ("A gradient is multiplied by the scale twice.", "It is too small.", FLASH2),
+    "backward_last_tile_alone": ("A gradient is written in place of added in each tile.", "It is that of the last tile.", FLASH2),
+    "backward_tail_lost": ("What does not fill a tile is left out of the backward pass.", "Gradients lack the last keys, or queries.", FLASH2),
+    "backward_not_masked": ("The weights are computed again without the mask.", "Masked keys have gradients.", FLASH2),
+    "backward_log_base_2": ("The weights are computed again with the log of the sum to the base 2.", "They do not sum to 1.", FLASH2),
+    "backward_not_divided": ("The weights are computed again without the sum.", "They are too large.", FLASH2),
+    "backward_softcap_missing": ("The gradient of the cap is left out.", "Gradients of large scores are too large.", CAP),
+    "backward_bias_scaled": ("The gradient of the bias is multiplied by the scale.", "It is too small.", FLASH2),
+    "backward_sinks_sign": ("The gradient of the sinks has the other sign.", "They learn the wrong way.", SINKS),
+    "backward_sinks_without_delta": ("The gradient of a sink is its weight alone.", "It does not depend on grad.output.", SINKS),
+    "merge_by_the_other_base": ("Logs to the base 2 are merged as natural ones, or natural ones as those to the base 2.", "The halves' weights are wrong.", MERGE),
+    "merge_swapped": ("Each half has the weight of the other.", "The smaller half weighs more.", MERGE),
+    "merge_averaged": ("The halves are averaged.", "Each has the weight 1/2.", MERGE),
+    "merge_by_the_logs": ("The logs of the sums are the weights.", "The weights can be negative.", MERGE),
+    "merge_not_divided": ("What is merged is not divided by the sum of the weights.", "It is too large.", MERGE),
+    "merge_log_of_the_maximum": ("The log of the larger half becomes that of both.", "It is too small.", MERGE),
+    "merge_logs_added": ("The logs of the sums are added.", "They are the log of a product.", MERGE),
+}
