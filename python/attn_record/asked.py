@@ -13,12 +13,11 @@ class NoReference(Exception):
 
 
 class Call:
-    """A module's __call__, which has its hooks and its forward in it."""
+    """A module's __call__, which has its hooks and its forward in it; or its forward, where that was called itself."""
 
-    def __init__(self, recorder, frame, around):
+    def __init__(self, recorder, around, module, arguments, named):
         self.recorder, self.around = recorder, around
-        names = frame.f_code.co_varnames  # (self, *args, **kwargs); PyTorch 1 has other words
-        self.module, self.arguments, self.named = (frame.f_locals.get(name) for name in names[:3])
+        self.module, self.arguments, self.named = module, arguments, named
         self.running = None  # its forward
 
     def tensors(self):

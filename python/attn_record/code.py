@@ -80,6 +80,12 @@ class Code:
                                       for path in self.lines[line].uses]
         return self.used[first, last]
 
+    def used_by_call(self, offset):
+        """What stands in the call at an offset, its arguments; None where Python does not tell: before 3.11, and for what is no call."""
+        if offset not in self.used:
+            self.used[offset] = uses_of_call(self.code, offset) if hasattr(self.code, "co_positions") else None
+        return self.used[offset]
+
     def is_in_comprehension(self, frame):
         return any(begin <= frame.f_lasti <= end for begin, end in self.comprehensions)
 
@@ -129,6 +135,28 @@ def lines_of(code, loops_around):
 def uses_in(code):
     lines = lines_of(code, lambda offset: ())
     return [path for line in lines.values() for path in line.uses if path[0] not in code.co_varnames]
+
+
+def uses_of_call(code, offset):
+    instructions = list(dis.get_instructions(code))
+    call = [one for one in instructions if one.offset <= offset][-1]  # it can be in what Python keeps beside an instruction
+    if "CALL" not in call.opname or None in call.positions:
+        return None
+    line = Line()
+    for one in instructions:
+        if None not in one.positions and begin_of(call) <= begin_of(one) and end_of(one) <= end_of(call):
+            note(one, line, ())
+            if inspect.iscode(one.argval):
+                line.uses.update(dict.fromkeys(uses_in(one.argval), True))
+    return list(line.uses)
+
+
+def begin_of(instruction):
+    return instruction.positions.lineno, instruction.positions.col_offset
+
+
+def end_of(instruction):
+    return instruction.positions.end_lineno, instruction.positions.end_col_offset
 
 
 @functools.lru_cache(maxsize=None)

@@ -148,7 +148,8 @@ class Recorder:
             return going_on.trace
         if code.is_call_of_module:
             frame.f_trace_lines = False
-            call = self.calls[threading.get_ident()] = Call(self, frame, self.calls.get(threading.get_ident()))
+            given = (frame.f_locals.get(name) for name in frame.f_code.co_varnames[:3])  # (self, *args, **kwargs); PyTorch 1 has other words
+            call = self.calls[threading.get_ident()] = Call(self, self.calls.get(threading.get_ident()), *given)
             return call.trace
         if not code.is_own and not self.modules.is_one(frame.f_locals.get("self")):
             return None
@@ -167,13 +168,12 @@ class Recorder:
         return running.trace
 
     def begin_forward(self, running, frame):
+        found = {name: frame.f_locals.get(name) for name in running.code.arguments}
         call = self.calls.get(threading.get_ident())
         if call is None or call.module is not running.object:  # forward() itself was called
-            call = Call(self, frame, call)
-            call.module = running.object
+            call = Call(self, call, running.object, (), {name: value for name, value in found.items() if name != "self"})
         call.running = running
         if self.reference is not None:
-            found = {name: frame.f_locals.get(name) for name in running.code.arguments}
             self.reference.offer(running, call, call.values(base_of(call.module) or type(call.module), found))
 
     def end_of_call(self, call, result):

@@ -126,13 +126,17 @@ class Running:
 
     # -------------------------------------------------------------------------------------- what was computed from what
 
-    def used_by_statement(self, frame):
+    def used_by_call(self, frame):
+        """The arrays that stand in the call of a function; where Python does not tell, in the statement."""
+        return self.used_by_statement(frame, self.code.used_by_call(frame.f_lasti))
+
+    def used_by_statement(self, frame, paths=None):
         """The arrays that the statement uses, as far as it has been followed: more than the assigned one was computed from
         where a line has several statements, and what a followed call was given beside what it returned."""
         if not self.code.is_own:
             return {**self.reads, **self.returned}
         tensors, values = [], frame.f_locals
-        for path in self.code.used_in(*self.code.statement(self.line)):
+        for path in self.code.used_in(*self.code.statement(self.line)) if paths is None else paths:
             seen = self.seen.get(path)  # before the statement
             value = seen.value if seen else value_at(path, values, frame.f_globals)
             if len(path) > 1 and kind_of(value) is TorchTensors:
@@ -158,7 +162,7 @@ class Running:
     def begin(self, frame, caller):
         """Notes the arguments; those that nobody has assigned to a variable are recorded."""
         values = frame.f_locals
-        self.reads = self.parent.used_by_statement(caller) if self.parent else {}
+        self.reads = self.parent.used_by_call(caller) if self.parent else {}
         for name in self.code.arguments:
             if name in values and not (name == "self" and self.code.has_self):
                 self.seen[name,] = seen = Seen(values[name], ())

@@ -7,14 +7,22 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace attn::diff {
 namespace {
 
 using Names = std::set<std::string, std::less<>>;
+
+/// An array that is to blame.
+struct Cause {
+    std::string name;
+    bool is_choice = false; ///< of right arrays that a call in its line was given
+};
 
 /// MINE's graph, and which of its arrays are explained.
 class Ancestry {
@@ -24,11 +32,12 @@ public:
           evidence_(graph_.evidence(world.mine->reference(), world.mine->views())),
           names_(world.claims.explained),
           right_(world.claims.right),
-          origins_(world.mine->listing().origins)
+          origins_(world.mine->listing().origins),
+          calls_(world.mine->listing().calls)
     {
         for (const std::string& name : graph_.order()) {
             place_.emplace(name, place_.size());
-            if (right_.contains(name))
+            if (right_.contains(name) && names_.contains(name))
                 lines_.insert(line_of(name));
         }
     }
@@ -50,8 +59,9 @@ public:
     }
 
     /// The array that makes another one wrong. Where that one's line makes a right array elsewhere, it is what it was computed from
-    /// that is wrong: if that is one array, beside right ones, then this one.
-    std::string cause_of(const std::string& wrong) const
+    /// that is wrong: if that is one array, beside right ones, then this one. Where only the choice of right ones is left, it is the
+    /// call that they were given to.
+    Cause cause_of(const std::string& wrong) const
     {
         std::string name = wrong;
         while (lines_.contains(line_of(name))) {
@@ -60,14 +70,16 @@ public:
                 if (names_.contains(read) && right_.contains(read))
                     continue;
                 if (names_.contains(read) || !only.empty())
-                    return wrong;
+                    return {wrong};
                 only = read;
             }
-            if (only.empty())
-                return wrong;
+            if (only.empty()) {
+                const auto call = name == wrong ? std::nullopt : assigned_by_caller(name);
+                return {call.value_or(wrong), call.has_value()};
+            }
             name = only;
         }
-        return name;
+        return {name};
     }
 
     /// The last array before the first of some that is known to be right; empty where there is none. Whole numbers that MINE
@@ -107,10 +119,34 @@ private:
 
     std::size_t place_of(const std::string& name) const { return place_.find(name)->second; }
 
+    /// What was assigned by the line of the innermost call around an array's that makes nothing right elsewhere.
+    std::optional<std::string> assigned_by_caller(const std::string& name) const
+    {
+        const auto of = origins_.find(name);
+        for (auto call = of == origins_.end() ? std::nullopt : of->second.call; call && *call < calls_.size();) {
+            const Origin& site = calls_[*call];
+            const auto is_there = [&](const std::string& other) {
+                const auto at = origins_.find(other);
+                return at != origins_.end() && at->second.file == site.file && at->second.line == site.line;
+            };
+            const auto is_its = [&](const std::string& other) {
+                return is_there(other) && origins_.find(other)->second.call == site.call;
+            };
+            if (std::ranges::none_of(right_,
+                                     [&](const std::string& one) { return is_there(one) && names_.contains(one); })) {
+                const auto found = std::ranges::find_if(graph_.order(), is_its);
+                return found == graph_.order().end() ? std::nullopt : std::optional(*found);
+            }
+            call = site.call < call ? site.call : std::nullopt; // in a file of whatever origin
+        }
+        return std::nullopt;
+    }
+
     const MyGraph& graph_;
     Evidence& evidence_;
     const Names &names_, &right_;
     const Origins& origins_;
+    const std::vector<Origin>& calls_;
     std::map<std::string, std::size_t, std::less<>> place_;
     std::set<Line> lines_; ///< of what is right
 };
@@ -134,14 +170,14 @@ void blame(Diff& diff)
         return;
     const Ancestry ancestry(world);
     const std::string& proven = world.claims.fault;
-    const std::string wrong =
-        proven.empty() ? ancestry.cause_of(ancestry.first_wrong(std::string(world.mine->name_of(first->mine))))
-                       : proven;
-    std::optional<Origin> origin = origin_of(origins, wrong);
+    const Cause wrong = proven.empty()
+                            ? ancestry.cause_of(ancestry.first_wrong(std::string(world.mine->name_of(first->mine))))
+                            : Cause{proven};
+    std::optional<Origin> origin = origin_of(origins, wrong.name);
     if (!origin)
         return; // a listing need not have all arrays
-    const Names open = ancestry.open_before(wrong);
-    if (open.size() > 1)
+    const Names open = ancestry.open_before(wrong.name);
+    if (open.size() > 1 && !wrong.is_choice)
         diff.between = Between{origin_of(origins, ancestry.last_right(open)), *origin};
     diff.steps[static_cast<std::size_t>(first - diff.steps.data())].origin = std::move(origin);
 }

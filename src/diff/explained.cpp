@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 namespace attn::diff {
@@ -165,11 +166,35 @@ Explained::Names Explained::doubted_by(const std::string& name)
     }
     const auto i = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
     if (i < names_.size() && is_placed(i) && !is_right(name) && has_other_sources(i))
-        for (const std::string& one : before(name))
-            for (const std::string& read : graph_.reads(one))
-                if (is_a_step(read) && !graph_.are_of_one_call(read, name)) // else its line chose that one
-                    doubted.insert(read);
+        doubted.merge(chosen_for(name));
     return doubted;
+}
+
+Explained::Names Explained::chosen_for(const std::string& name)
+{
+    Names chosen;
+    for (const std::string& one : before(name))
+        for (const std::string& read : graph_.reads(one)) {
+            const bool is_own = graph_.are_of_one_call(read, name); // its line chose that one
+            if (!is_a_step(read) || (is_own && !is_computed_again(read)))
+                continue;
+            chosen.insert(read);
+            if (is_own)
+                chosen.merge(chosen_for(read));
+        }
+    return chosen;
+}
+
+bool Explained::is_computed_again(const std::string& name)
+{
+    const Names sources = graph_.all_before(name, [](const std::string&) { return false; });
+    for (const std::string& other : graph_.order()) {
+        if (other == name)
+            return false;
+        if (is_a_step(other) && steps_of(other) == steps_of(name) && !sources.contains(other))
+            return true;
+    }
+    return false;
 }
 
 Explained::Names Explained::before(const std::string& name) const
@@ -197,11 +222,26 @@ bool Explained::is_cut(const std::string& name)
     double most = 0;
     for (const std::string& read : graph_.reads(name)) {
         const Array* whole = evidence_.array(read);
-        if (whole != nullptr && is_split(*evidence_.array(name), *whole))
+        if (whole != nullptr && (is_split(*evidence_.array(name), *whole) || is_one_of_all_parts(name, read)))
             return false;
         most = std::max(most, evidence_.share(read));
     }
     return most == 0 || share < most;
+}
+
+bool Explained::is_one_of_all_parts(const std::string& name, const std::string& whole)
+{
+    std::multiset<double> left(evidence_.array(whole)->values.begin(), evidence_.array(whole)->values.end());
+    const auto is_part = [&](const std::string& one) {
+        return graph_.are_of_one_call(one, name) && graph_.reads(one) == graph_.reads(name) &&
+               evidence_.is_taken_from(one, whole);
+    };
+    for (const std::string& one : graph_.order())
+        if (is_part(one))
+            for (const double number : evidence_.array(one)->values)
+                if (const auto at = left.find(number); at != left.end())
+                    left.erase(at);
+    return left.empty() && is_part(name);
 }
 
 bool Explained::is_put_beside_others(const std::string& name)

@@ -74,6 +74,16 @@ private:
     /// True for some rows that are fewer, of their step, than in an array that they were computed from.
     bool is_cut(const std::string& name);
 
+    /// True for one of several arrays that a line takes from another one, and that have all of its numbers together.
+    bool is_one_of_all_parts(const std::string& name, const std::string& whole);
+
+    /// The steps that an array was computed from and that its line did not choose: those of other calls; those, too, that its call
+    /// computed from such once more.
+    Names chosen_for(const std::string& name);
+
+    /// True for a step that an earlier array is which this one was not computed from.
+    bool is_computed_again(const std::string& name);
+
     /// True where all of an array's numbers are among others in one that was computed from it: these rows are put beside others there.
     bool is_put_beside_others(const std::string& name);
 

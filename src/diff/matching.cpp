@@ -478,7 +478,7 @@ private:
         std::vector<Choice> meanings = meanings_of(i);
         const bool is_known = !meanings.empty() && meanings.front().followers > 0;
         const bool is_computed = !steps_before(i).empty();
-        if (fault_.empty() && (is_known || is_computed || AllowedKeys::is_mask(*arrays_[i]))) {
+        if (fault_.empty() && !has_meaning_ && (is_known || is_computed || AllowedKeys::is_mask(*arrays_[i]))) {
             const bool is_foreign = is_known && meanings.front().candidate.by_reads.foreign > 0;
             fault_ = (is_foreign ? foreign_read(i, *meanings.front().placed.target) : wrong_mask(i)).value_or("");
         }
@@ -574,7 +574,12 @@ private:
     bool are_read(const StepSet& target, std::size_t i) const
     {
         const std::set<std::size_t> read = steps_before(i);
-        return std::ranges::all_of(target.steps, [&](std::size_t step) { return read.contains(step); });
+        return std::ranges::all_of(target.steps, [&](std::size_t step) {
+            const auto is_it = [&](std::size_t other) { // keys that several heads share are a step of each
+                return other == step || steps_[other].value.values == steps_[step].value.values;
+            };
+            return std::ranges::any_of(read, is_it);
+        });
     }
 
     void take(std::size_t i, const Meaning& placed)
@@ -689,8 +694,8 @@ private:
         std::vector<std::size_t> readers;
         for (std::size_t k = graph_.knows_reads() ? i + 1 : 0; k < names_.size() && readers.size() < most_readers;
              ++k) {
-            if (!is_tensor(k) || is_placed(k) || given_up_.contains(k) || arrays_[k]->values == arrays_[i]->values)
-                continue;
+            if (!is_tensor(k) || is_placed(k) || given_up_.contains(k) || evidence_.is_taken_from(names_[k], names_[i]))
+                continue; // its numbers, in whatever order, say nothing of it
             if (!graph_.knows_reads() && k != i)
                 readers.push_back(k);
             const auto before = graph_.all_before(

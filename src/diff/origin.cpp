@@ -66,15 +66,22 @@ std::optional<std::vector<std::string>> names_at(const Json& entry, const char* 
     return names->get<std::vector<std::string>>();
 }
 
-Origin origin_at(const Json& entry)
+/// Where a function was called, or an array assigned.
+Origin place_at(const Json& entry)
 {
     Origin origin;
     origin.line = line_at(entry);
     origin.file = text_at(entry, "file");
-    origin.variable = text_at(entry, "variable");
     origin.function = text_at(entry, "function");
     if (const auto call = entry.find("call"); call != entry.end() && call->is_number_unsigned())
         origin.call = call->get<std::size_t>();
+    return origin;
+}
+
+Origin origin_at(const Json& entry)
+{
+    Origin origin = place_at(entry);
+    origin.variable = text_at(entry, "variable");
     auto reads = names_at(entry, "reads", "has an array whose");
     origin.knows_reads = reads.has_value();
     origin.reads = std::move(reads).value_or(std::vector<std::string>{});
@@ -106,6 +113,8 @@ Listing listing_in(const Json& json)
         later.erase(name);
     }
     listing.results = names_at(json, "results", "is a listing whose").value_or(std::vector<std::string>{});
+    if (const auto calls = json.find("calls"); calls != json.end() && calls->is_array())
+        std::ranges::transform(*calls, std::back_inserter(listing.calls), place_at);
     if (json.contains("incomplete"))
         listing.incomplete = text_at(json, "incomplete");
     return listing;

@@ -213,7 +213,7 @@ std::set<std::size_t> Placement::steps_before(std::size_t i) const
         const auto found = steps_of_.find(name);
         if (found != steps_of_.end())
             steps.insert(found->second.begin(), found->second.end());
-        return found != steps_of_.end();
+        return found != steps_of_.end() || evidence_.is_mask(name); // which has no more of an array than its shape
     };
     graph_.all_before(names_[i], note);
     return steps;

@@ -120,6 +120,19 @@ class WhatItWasComputedFrom(RecordTest):
             """, "--only", "x", "--only", "back", "--only", "y")
         self.assert_reads(mine, back=["x"], y=["x"])
 
+    @unittest.skipIf(sys.version_info < (3, 11), "Python does not tell where in a line a call stands")
+    def test_an_argument_is_computed_from_what_stands_in_its_call(self):
+        mine = self.record("""
+            import numpy as np
+            def softmax(x):
+                e = np.exp(x)
+                return e / e.sum()
+            q, k, v, mask = np.ones((2, 3)), np.ones((2, 3)), np.ones((2, 3)), np.zeros((2, 2))
+            out = softmax(q @ k.T +
+                          mask) @ v
+            """)
+        self.assert_reads(mine, **{"softmax.x": ["q", "k", "mask"], "out": ["q", "k", "mask", "v", "softmax.return"]})
+
     def test_attributes_change_in_place_also_in_parts_and_elsewhere(self):
         mine = self.record("""
             import numpy as np
@@ -852,6 +865,41 @@ class Verdict(RecordTest):
 
     def maps(self, **names):
         return [word for name, step in names.items() for word in ("--map", f"attention.{name.replace('_', '#')}={step}")]
+
+    def test_the_call_that_was_given_the_wrong_one_of_right_arrays_is_blamed(self):
+        random = np.random.default_rng(0)
+        shapes = {"self_attn.in_proj_weight": (12, 4), "self_attn.in_proj_bias": (12,), "self_attn.out_proj.weight": (4, 4), "self_attn.out_proj.bias": (4,),
+                  "linear1.weight": (6, 4), "linear1.bias": (6,), "linear2.weight": (4, 6), "linear2.bias": (4,),
+                  "norm1.weight": (4,), "norm1.bias": (4,), "norm2.weight": (4,), "norm2.bias": (4,)}
+        np.savez(self.folder / "weights.npz", **{name: random.standard_normal(shape) for name, shape in shapes.items()})
+        np.savez(self.folder / "x.npz", x=random.standard_normal((5, 4)))
+        self.attn("run", "encoder-layer", "--heads", "1", "--norm", "pre", "--weights", "weights.npz", "--input", "x.npz", "--quiet", "--trace", "reference.npz")
+        program = """
+            import numpy as np
+            w, x = dict(np.load("weights.npz")), np.load("x.npz")["x"]
+            def norm(x, gain, bias):
+                centred = x - x.mean(-1, keepdims=True)
+                normalized = centred / np.sqrt((centred ** 2).mean(-1, keepdims=True) + 1e-5)
+                return normalized * gain + bias
+            def attention(x):
+                q, k, v = np.split(x @ w["self_attn.in_proj_weight"].T + w["self_attn.in_proj_bias"], 3, -1)
+                e = np.exp(q @ k.T / 2)
+                weights = e / e.sum(-1, keepdims=True)
+                return weights @ v @ w["self_attn.out_proj.weight"].T + w["self_attn.out_proj.bias"]
+            def feed_forward(x):
+                hidden = np.maximum(x @ w["linear1.weight"].T + w["linear1.bias"], 0)
+                return hidden @ w["linear2.weight"].T + w["linear2.bias"]
+            def layer(x):
+                h = x + attention(norm(x, w["norm1.weight"], w["norm1.bias"]))
+                y = h + feed_forward(norm(h, w["norm2.weight"], w["norm2.bias"]))
+                return y
+            out = layer(x)
+            """
+        self.record(program)
+        self.attn("diff", "reference.npz", "mine.npz")
+        self.record(program.replace("norm(h,", "norm(x,"))
+        said = self.attn("diff", "reference.npz", "mine.npz", code=1)
+        self.assertTrue(said.startswith("first wrong: y (mine.py:17), in layer\n"), said)
 
     def test_correct_numpy_passes(self):
         self.reference()

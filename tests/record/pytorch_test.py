@@ -200,6 +200,25 @@ class Names(PytorchTest):
             Derived()(torch.ones(2))
         self.assertEqual(self.recorded().names, ["Derived.x", "shift.moved", "forward.y", "Derived.z", "Derived"])
 
+    def test_a_forward_that_is_called_itself_is_recorded(self):
+        class Maps(nn.Module):
+            def forward(self, x):  # with fewer variables than a call of a module has
+                return 2 * x
+
+        class Calls(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.maps = Maps()
+
+            def forward(self, x):
+                y = self.maps.forward(x)
+                return y + 1
+
+        with self.recording():
+            Calls()(torch.ones(2))
+        self.assertEqual(self.recorded().names, ["Calls.x", "maps", "Calls"])
+        self.assertNotIn("incomplete", self.recorded().listing)
+
     def test_an_exception_inside_a_module_leaves_the_names_right(self):
         class Fails(nn.Module):
             def __init__(self):

@@ -29,6 +29,7 @@ struct Listing {
     Origins origins;                  ///< empty where no recorder wrote them
     std::vector<std::string> results; ///< the names of what the recorded call returned, where there is one
     std::string incomplete;           ///< why arrays can be missing; empty where none is
+    std::vector<Origin> calls;        ///< where functions were called, by the numbers of the calls
 };
 
 /// What attn_record.json says, a member of an .npz file or a file in a folder of .npy files. docs/record.md says what is
