@@ -2,6 +2,7 @@
 
 #include "test.hpp"
 
+#include <algorithm>
 #include <vector>
 
 using namespace attn;
@@ -12,7 +13,7 @@ namespace {
 
 struct Count {
     std::size_t multiplications = 0;
-    std::size_t tanhs = 0;
+    std::size_t tanhs = 0; // or exp, or sigmoid
 };
 
 Count count;
@@ -65,6 +66,14 @@ Row tanh_of_sum(const Row& left, const Row& right)
     Row result;
     for (std::size_t i = 0; i < left.size(); ++i)
         result.push_back(tanh(left[i] + right[i]));
+    return result;
+}
+
+Row sum(const Row& left, const Row& right)
+{
+    Row result;
+    for (std::size_t i = 0; i < left.size(); ++i)
+        result.push_back(left[i] + right[i]);
     return result;
 }
 
@@ -121,6 +130,85 @@ void score_bilinearly(const ScoringSizes& s)
     }
 }
 
+/// Zeros, as many as a window wants.
+Row window(const Rows& x, std::size_t i, std::size_t width)
+{
+    Row tokens;
+    for (std::size_t w = 0; w < width; ++w)
+        tokens = concat(tokens,
+                        i + w >= width / 2 && i + w - width / 2 < x.size() ? x[i + w - width / 2] : Row(x[i].size()));
+    return tokens;
+}
+
+Row bent(Row x)
+{
+    for (Counted& unit : x)
+        unit = tanh(unit);
+    return x;
+}
+
+void read_by_gru(const EncodingSizes& s)
+{
+    Row hidden(s.d_out);
+    for (const Row& token : rows(s.n, s.d_in)) {
+        const Row reset = bent(sum(project(token, s.d_out), project(hidden, s.d_out)));
+        const Row update = bent(sum(project(token, s.d_out), project(hidden, s.d_out)));
+        const Row of_input = project(token, s.d_out), of_state = project(hidden, s.d_out);
+        for (std::size_t j = 0; j < s.d_out; ++j) {
+            const Counted candidate = tanh(of_input[j] + reset[j] * of_state[j]);
+            hidden[j] = (Counted{} + update[j]) * candidate + update[j] * hidden[j];
+        }
+    }
+}
+
+void read_by_lstm(const EncodingSizes& s)
+{
+    Row hidden(s.d_out), cell(s.d_out);
+    for (const Row& token : rows(s.n, s.d_in)) {
+        Rows gates;
+        for (std::size_t gate = 0; gate < 4; ++gate)
+            gates.push_back(bent(sum(project(token, s.d_out), project(hidden, s.d_out))));
+        for (std::size_t j = 0; j < s.d_out; ++j) {
+            cell[j] = gates[1][j] * cell[j] + gates[0][j] * gates[2][j];
+            hidden[j] = gates[3][j] * tanh(cell[j]);
+        }
+    }
+}
+
+void convolve(const EncodingSizes& s)
+{
+    const Rows x = rows(s.n, s.d_in);
+    for (std::size_t i = 0; i < s.n; ++i)
+        project(window(x, i, 3), s.d_out);
+}
+
+void attend_to_itself(const EncodingSizes& s)
+{
+    Rows queries, keys, values;
+    for (const Row& token : rows(s.n, s.d_in)) {
+        queries.push_back(project(token, s.d_out));
+        keys.push_back(project(token, s.d_out));
+        values.push_back(project(token, s.d_out));
+    }
+    for (const Row& query : queries) {
+        Row weights;
+        for (const Row& key : keys)
+            weights.push_back(tanh(dot(query, key) / Counted{}));
+        for (Counted& weight : weights)
+            weight = weight / Counted{};
+        for (std::size_t j = 0; j < s.d_out; ++j)
+            dot(weights, Row(s.n));
+    }
+}
+
+bool costs(const EncodingCost& claimed, void (*encode)(const EncodingSizes&), const EncodingSizes& sizes)
+{
+    count = {};
+    encode(sizes);
+    CAPTURE(claimed.multiplications, count.multiplications, claimed.exponentials, count.tanhs);
+    return claimed.multiplications == count.multiplications && claimed.exponentials == count.tanhs;
+}
+
 bool costs(const ScoringCost& claimed, void (*score)(const ScoringSizes&), const ScoringSizes& sizes)
 {
     count = {};
@@ -129,7 +217,53 @@ bool costs(const ScoringCost& claimed, void (*score)(const ScoringSizes&), const
     return claimed.multiplications == count.multiplications && claimed.tanhs == count.tanhs;
 }
 
+/// Attention among the pairs that a rule allows, with so many columns of scores.
+template <class Allows>
+AttentionCost attend(std::size_t n, std::size_t d_k, std::size_t d_v, std::size_t columns, const Allows& allows)
+{
+    count = {};
+    for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t j = 0; j < n; ++j)
+            if (allows(i, j)) {
+                dot(Row(d_k), Row(d_k));
+                for (const Counted& value : Row(d_v))
+                    Counted{} + Counted{} * value;
+            }
+        for (const Counted& score : Row(columns))
+            score* Counted{} / Counted{};
+    }
+    return {count.multiplications, n * columns};
+}
+
+bool same(const AttentionCost& left, const AttentionCost& right)
+{
+    CAPTURE(left.multiplications, right.multiplications, left.weights, right.weights);
+    return left.multiplications == right.multiplications && left.weights == right.weights;
+}
+
 } // namespace
+
+TEST_CASE("full and restricted attention cost what plain loops count", "[attention][cost][restricted]")
+{
+    for (const std::size_t n : {1, 2, 7, 11}) {
+        CAPTURE(n);
+        CHECK(same(full_attention_cost(n, 3, 5), attend(n, 3, 5, n, [](std::size_t, std::size_t) { return true; })));
+        const auto apart = [](std::size_t i, std::size_t j) { return i < j ? j - i : i - j; };
+        for (const std::size_t size : {1, 2, 3, 20}) {
+            const Neighbourhood local{.radius = size}, strided{.stride = size},
+                past{.radius = size, .side = Side::causal};
+            CHECK(same(restricted_attention_cost(n, 3, 5, local),
+                       attend(n, 3, 5, std::min(2 * size + 1, 2 * n - 1),
+                              [&](std::size_t i, std::size_t j) { return apart(i, j) <= size; })));
+            CHECK(same(restricted_attention_cost(n, 3, 5, strided),
+                       attend(n, 3, 5, 2 * ((n - 1) / size) + 1,
+                              [&](std::size_t i, std::size_t j) { return apart(i, j) % size == 0; })));
+            CHECK(same(restricted_attention_cost(n, 3, 5, past),
+                       attend(n, 3, 5, std::min(size + 1, n),
+                              [&](std::size_t i, std::size_t j) { return j <= i && i - j <= size; })));
+        }
+    }
+}
 
 TEST_CASE("each scoring function costs what plain loops count", "[attention][cost]")
 {
@@ -149,4 +283,23 @@ TEST_CASE("projecting each token once is cheaper than sending every pair through
     const ScoringSizes sizes{64, 64, 32, 32, 32};
     CHECK(additive_cost(sizes).multiplications < concatenated_cost(sizes).multiplications);
     CHECK(additive_cost(sizes).tanhs == concatenated_cost(sizes).tanhs);
+}
+
+TEST_CASE("each way to encode a sequence costs what plain loops count", "[attention][cost]")
+{
+    const EncodingSizes sizes =
+        GENERATE(EncodingSizes{2, 3, 5}, EncodingSizes{7, 5, 2}, EncodingSizes{1, 1, 1}, EncodingSizes{0, 2, 3});
+    CAPTURE(sizes.n, sizes.d_in, sizes.d_out);
+    CHECK(costs(gru_cost(sizes), read_by_gru, sizes));
+    CHECK(costs(lstm_cost(sizes), read_by_lstm, sizes));
+    CHECK(costs(convolution_cost(sizes, 3), convolve, sizes));
+    CHECK(costs(self_attention_cost(sizes), attend_to_itself, sizes));
+}
+
+TEST_CASE("the three maps of self-attention cost what a convolution of width 3 does", "[attention][cost]")
+{
+    // Of one token: its score and its share of the context come on top, and are all that grows with the square of n.
+    const EncodingSizes sizes{16, 8, 8};
+    const std::size_t pairs = 2 * 16 * 16 * 8 + 2 * 16 * 16;
+    CHECK(self_attention_cost(sizes).multiplications == convolution_cost(sizes, 3).multiplications + pairs);
 }
