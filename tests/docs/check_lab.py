@@ -509,7 +509,7 @@ def expect_same(stage, step, page, cells):
 
 def number_of(reader, live):
     """A number of the page's text: that of the lesson's own run."""
-    return reader.run("return document.querySelector(`.contents [data-live='${arguments[0]}']`)?.textContent ?? null", live)
+    return reader.run("const [name] = arguments; return document.querySelector(`.contents [data-live='${name}'], .contents .from-run[title^='${name} = ']`)?.textContent ?? null", live)
 
 
 # What each stage shows is what its lesson says, by page and name.

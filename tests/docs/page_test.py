@@ -44,10 +44,10 @@ assert.equal(commonFormat(Array.from({ length: 1_000_000 }, (_, i) => i + 0.5)),
 function visit(storage) {
     const heard = {}, kept = new Set();
     const listens = { addEventListener: (name, what) => (heard[name] = [...heard[name] ?? [], what]) };
-    const element = { addEventListener() {}, dispatchEvent() {}, querySelector: () => null, querySelectorAll: () => [], contains: () => false };
-    const document = { ...element, ...listens, documentElement: { classList: { toggle: (name, is) => (is ? kept.add(name) : kept.delete(name)) } }, getElementById: () => element };
+    const element = { addEventListener() {}, dispatchEvent() {}, setAttribute() {}, append() {}, querySelector: () => null, querySelectorAll: () => [], contains: () => false };
+    const document = { ...element, ...listens, body: element, createElement: () => ({ ...element }), documentElement: { classList: { toggle: (name, is) => (is ? kept.add(name) : kept.delete(name)) } }, getElementById: () => element };
     const window = { ...listens, matchMedia: () => ({ ...listens, matches: false }) };
-    const context = { document, window, location: { pathname: "/index.html", hash: "" }, CSS: { escape: text => text }, CustomEvent: class {}, ResizeObserver: class { observe() {} }, getComputedStyle: () => ({ getPropertyValue: () => "" }) };
+    const context = { document, window, location: { pathname: "/index.html", hash: "" }, CSS: { escape: text => text }, CustomEvent: class {}, ResizeObserver: class { observe() {} }, MutationObserver: class { observe() {} }, getComputedStyle: () => ({ getPropertyValue: () => "" }) };
     Object.defineProperty(context, "localStorage", { get: storage });
     vm.runInContext(source("docs/theme/attn.js") + "\nthis.chosen = chosen;", vm.createContext(context));
     for (const name of ["DOMContentLoaded", "load"]) heard[name].forEach(what => what());

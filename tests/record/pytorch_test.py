@@ -216,7 +216,7 @@ class Names(PytorchTest):
 
         with self.recording():
             Calls()(torch.ones(2))
-        self.assertEqual(self.recorded().names, ["Calls.x", "maps", "Calls"])
+        self.assertEqual(self.recorded().names, ["Calls.x", "maps", "Calls.y", "Calls"])
         self.assertNotIn("incomplete", self.recorded().listing)
 
     def test_an_exception_inside_a_module_leaves_the_names_right(self):

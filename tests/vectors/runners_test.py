@@ -189,7 +189,7 @@ def checks_kernels(name, folder):
         environment = {**os.environ, "VECTORS_JUNIT": str(report), "PYTHONPATH": f"{examples}:{ROOT / 'python'}"}
         ended = subprocess.run([*map(str, words), *(["--junit", str(report)] if name == "package" else [])], capture_output=True, text=True, env=environment, check=False)
         junit = report.read_text()
-        if ended.returncode != code or not re.search(said, ended.stdout) or junit.count("<testcase") != 31 or (code and not re.search(said, junit)):
+        if ended.returncode != code or not re.search(said, ended.stdout) or junit.count("<testcase") - junit.count("<skipped") != 31 or (code and not re.search(said, junit)):
             print(f"{name}: the example, with {replace}, ended with exit code {ended.returncode}, expected {code} and {said}:\n{ended.stdout[-3000:]}{ended.stderr}")
             return False
     return True
