@@ -178,13 +178,17 @@ static int padded_attention_calls(const attn_case *one, void **state, double **o
             const double *position = table->values + (place < 0 ? 0 : place) * d;
             for (int k = 0; k < d; ++k) kept->keys[at * d + k] = key->values[from * d + k] + position[k];
             memcpy(kept->values + at * v, value->values + from * v, (size_t)v * sizeof(double));
+            int sees_any = 0; // where it sees none, the result stays zero, also with -Ofast, for which there is no infinity
             for (int j = 0; j <= past + i; ++j) {
                 int can = kept->is_token[j * b + (has_mistake("mask_of_first_row") ? 0 : row)] != 0;
                 can = can || has_mistake("padding_not_masked") || (has_mistake("padding_seen_later") && j < past);
                 weights[j] = 0;
                 for (int k = 0; k < d; ++k) weights[j] += (query->values[from * d + k] + position[k]) * kept->keys[(j * b + row) * d + k] / sqrt(d);
-                if (!can || is_token->values[from] == 0) weights[j] = -INFINITY;
+                can = can && is_token->values[from] != 0;
+                sees_any |= can;
+                if (!can) weights[j] = -INFINITY;
             }
+            if (!sees_any) continue;
             softmax(weights, past + i + 1, 1, NULL);
             for (int k = 0; k < v; ++k)
                 for (int j = 0; j <= past + i; ++j) outputs[0][from * v + k] += weights[j] * kept->values[(j * b + row) * v + k];
