@@ -309,8 +309,7 @@ Command vectors_command()
                     {{"-o,--output", "FOLDER", request->output, "write all files into this folder"},
                      {"--mistakes-of", "TRACE.npz", request->trace,
                       "write what each mistake makes of this trace's output, into the file .npz that --output names: "
-                      "an array each, and "
-                      "mistakes.json with the formulas that it changes",
+                      "an array each, and mistakes.json with the formulas that it changes",
                       false, "--output", "--formulas"},
                      {"--formulas", "", request->has_formulas,
                       "beside what a mistake gives, the formulas that it changes: for those who check the files", false,

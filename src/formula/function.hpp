@@ -53,8 +53,8 @@ struct Function {
     /// The gradient of one operand, as a formula of the language; nullptr where none arrives, as before `floor` or `<`.
     /// Where the function has a corner, it is PyTorch's: see docs/gradients.md.
     Expression (*gradient)(const Backward& at, std::size_t operand) = nullptr;
-    bool has_ids =
-        false; ///< the second operand says which rows: no gradient arrives there, even where it holds real numbers
+    /// True where the second operand says which rows: no gradient arrives there, even where it holds real numbers.
+    bool has_ids = false;
 };
 
 /// The type that numbers of both types have together: real, else integer, else boolean.

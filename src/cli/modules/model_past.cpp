@@ -138,7 +138,7 @@ IntegerMatrix TokenPositions::read() const
         try {
             const Inputs inputs(arrays, module);
             if (inputs.shape("positions") != ids)
-                throw Error("positions is " + to_string(inputs.shape("positions")) + ", and ids " + to_string(ids));
+                throw Error("positions is ", inputs.shape("positions"), ", and ids ", ids);
             if (ids.size() == 2)
                 return inputs.get<IntegerMatrix>("positions");
             std::ranges::copy(inputs.get<Integers>("positions"), all.begin());
@@ -160,8 +160,8 @@ IntegerMatrix TokenPositions::read() const
         else
             numbers.back() += c;
     if (b != 1 || numbers.size() != n)
-        throw Error("--positions lists " + std::to_string(numbers.size()) + " positions of one sequence, and ids is " +
-                    to_string(ids) + "; a batch has them in a file, or from one on, such as 0:");
+        throw Error("--positions lists ", numbers.size(), " positions of one sequence, and ids is ", ids,
+                    "; a batch has them in a file, or from one on, such as 0:");
     std::ranges::transform(numbers, all.begin(), [](const std::string& number) {
         return static_cast<std::int64_t>(position_called(number));
     });

@@ -557,8 +557,8 @@ LanguageModelStep<Matrix> go_on(const Integers& ids, const LanguageModelCache<Ma
     if (description.padding_id && !past.empty())
         throw Error("language_model: the model counts its tokens by their ids, and a cache does not keep these");
     if (!memory.empty() && memory.size() != weights.layers.size())
-        throw ShapeError("language_model: a memory of " + std::to_string(memory.size()) + " layers is no memory of " +
-                         std::to_string(weights.layers.size()));
+        throw ShapeError("language_model: a memory of ", memory.size(), " layers is no memory of ",
+                         weights.layers.size());
     LanguageModelStep<Matrix> step;
     const auto layer = [&](const Term<Matrix>& x, std::size_t i, const BlockDescription& described,
                            const OptionalMask& mask, const Trace& inside, const BlockMemoryOf<Term<Matrix>>&) {
@@ -619,7 +619,7 @@ std::vector<KeyValueCache> memory_cache(const Matrix& given, const LanguageModel
     for (std::size_t i = 0; i < weights.layers.size(); ++i) {
         const auto& maps = weights.layers[i].cross_attention;
         if (!maps)
-            throw Error("memory_cache: layer " + std::to_string(i) + " has no cross-attention");
+            throw Error("memory_cache: layer ", i, " has no cross-attention");
         const Trace layer = trace.scope("layers", i);
         const Trace cross_attn = layer.scope("cross_attn");
         Term key = linear(memory, maps->key, {"memory", "key", "d_memory", "h_d_k", "m"}, cross_attn);

@@ -64,8 +64,8 @@ struct LanguageModelWeights {
     std::optional<LinearWeights> pooler = {};
     /// (d_embedding, d_model), of words alone, before positions are added: OPT; and (d_model, d_embedding), after the last norm.
     std::optional<LinearWeights> word_map = {}, output_map = {};
-    std::optional<Matrix> distance_bias =
-        {}; ///< (buckets, h): a bias by distance that all layers share, see bucket_bias()
+    /// (buckets, h): a bias by distance that all layers share, see bucket_bias().
+    std::optional<Matrix> distance_bias = {};
 };
 
 /// Which tokens of the sequences of a batch are real: all, the first (b) of each, or those where a mask (b, n) is true.
@@ -128,9 +128,9 @@ struct LanguageModelStep {
 ///
 ///                     Where words alone are narrower, `mapped`, in the scope word_map, stands in place of `tokens`, and
 ///                     output_map.mapped follows the last norm. A table of biases by distance has the steps of bucket_bias()
-///                     in the scope distance_bias, of the model or of a
-///                     layer, where `bias` is its result. A decoder with cross-attention has the input `memory`, and where
-///                     that is padded the scope of_memory, whose `mask` is the layers' `memory_mask`.
+///                     in the scope distance_bias, of the model or of a layer, where `bias` is its result. A decoder with
+///                     cross-attention has the input `memory`, and where that is padded the scope of_memory, whose `mask` is
+///                     the layers' `memory_mask`.
 /// @return the logits, (n, vocabulary), or the tokens after the last layer, (n, d_model)
 /// @throws ShapeError where an id or a type is no row of its table, or weights disagree
 /// @throws Error      where there are not as many descriptions as layers, there are types and no table of them, or as
