@@ -23,7 +23,9 @@ from kernel_mistakes import ABOUT, NOTES  # noqa: E402
 TILES = (16, 32, 64, 128, 256)
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}  # the largest error of a rounding
 KEPT_SUMS, KEPT_PLACES, FINGERS = 96, 32, 8
-ROOM = {"float64": 3.2, "float32": 3.2, "float16": 1.6, "bfloat16": 1.6}  # by that much the largest error of a right kernel: others add in other orders
+# By that much the largest error of these kernels. Of 33 others (PyTorch, JAX, ONNX Runtime, loops) 5,005 results were at most 3.8 times as far
+# off in float32, and 2.2 times in the short types: they add in other orders, and round weights that are divided already.
+ROOM = {"float64": 4, "float32": 4, "float16": 2.4, "bfloat16": 2.4}
 CAUGHT = 100    # a mistake is kept where it is off by so many times the tolerance of float32
 
 

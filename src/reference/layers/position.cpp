@@ -114,8 +114,8 @@ Tensor4 bias_of_buckets(const Term<Matrix>& given, const Matrix& given_table, co
 
     // Each head has a number of its own for each bucket.
     const auto row_of = [&](double bucket) { // a listener can have replaced it
-        if (!(bucket >= 0 && bucket < static_cast<double>(all)))
-            throw ShapeError("bucket_bias: there is no bucket ", bucket, " of ", text(all));
+        if (!(bucket >= 0 && bucket < static_cast<double>(all) && bucket == std::floor(bucket)))
+            throw ShapeError("bucket_bias: there is no bucket ", exact_text(bucket), " of ", text(all));
         return static_cast<std::size_t>(bucket);
     };
     Tensor4 bias(Tensor4::shape_type{1, heads, n, m});
