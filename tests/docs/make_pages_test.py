@@ -525,6 +525,16 @@ class ForRepository(SiteCase):
             with self.subTest((one, other)):
                 self.assertEqual(current.same(one, other), is_same)
 
+    def test_a_number_of_a_training_can_differ_on_its_page_and_where_a_question_leads_to_it(self):
+        for name, line, is_same in (
+            ("15_training.md", "a loss of {}", True), ("questions.md", "[A warm-up?](15_training.md#l15_warm_up) | {}", True),
+            ("questions.md", "[A head?](06_multi_head.md#l6_heads) | {}", False), ("questions.md", "after training, {}", False),
+        ):  # fmt: skip
+            with self.subTest((name, line)):
+                for folder, loss in (("a", "0.902"), ("b", "0.898")):
+                    self.write(f"{folder}/{name}", f"Questions\n{line.format(loss)}\n")
+                self.assertEqual(current.same_file(self.root / "a" / name, self.root / "b" / name), is_same)
+
     def test_only_what_differs_is_written_and_what_is_made_no_more_is_removed(self):
         self.page("It is {{weights[0,1]}}.")
         made = self.build / "repository"
