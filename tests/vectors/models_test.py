@@ -87,6 +87,13 @@ def expect_named(program, folder, file, place):
             np.save(path, mine.astype(np.float32))
             ran = run(*program, folder, path, "--case", case["id"])
             expect(ran.returncode == 1 and one["names"][0] in ran.stdout, f"{folder.name}/{case['id']}: {one['names']}: {ran.stdout}{ran.stderr}")
+        if case["id"] in ("steps", "chunks", "packed"):  # the same last token: a layer that is wrong is so in every call
+            one = next(one for one in file["cases"][0]["wrong"] if one["seen_in"] == "bfloat16")
+            right[-1, file["columns"]] = one["logits"]
+            np.save(path, right[-1].astype(np.float32))
+            ran = run(*program, folder, path, "--case", case["id"])
+            expect(ran.returncode == 1 and one["names"][0] in ran.stdout, f"{folder.name}/{case['id']}: {one['names']}: {ran.stdout}{ran.stderr}")
+        right = np.array(case["logits"])
         np.save(path, right[-1] + 0.3 * np.cos(np.arange(right.shape[1])))
         ran = run(*program, folder, path, "--case", case["id"])
         expect(ran.returncode == 1 and "looks like" not in ran.stdout, f"{folder.name}/{case['id']}: {ran.stdout}")
