@@ -321,9 +321,14 @@ inline std::pair<bool, std::string> judged(const Json& file, const std::string& 
     for (const Json* one : mistakes_of(file, *at))
         near.emplace_back(far(last, (*one)["logits"].numbers()), one);
     std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    if (!near.empty() && near[0].first < own / 2 &&
-        near[0].first <= allowed(type.empty() ? types.back() : type) * size) {
-        std::string text = "wrong: " + short_text(off) + " off, " + short_text(near[0].first) + " from a mistake";
+    if (!type.empty())
+        types = {type};
+    const auto within = std::find_if(types.begin(), types.end(), [&](const std::string& one) {
+        return !near.empty() && near[0].first < own / 2 && near[0].first <= allowed(one) * size;
+    });
+    if (within != types.end()) {
+        std::string text =
+            "wrong: " + short_text(off) + " off, " + short_text(near[0].first) + " from a mistake in " + *within;
         for (std::size_t i = 0; i < near.size() && i < 3 && near[i].first <= 1.5 * near[0].first + allowed("float32");
              ++i) {
             text += i == 0 ? "\nlooks like " : "\nor ";
@@ -334,8 +339,6 @@ inline std::pair<bool, std::string> judged(const Json& file, const std::string& 
         }
         return {false, text};
     }
-    if (!type.empty())
-        types = {type};
     for (const std::string& one : types)
         if (off <= allowed(one))
             return {true, "right: " + short_text(off) + " off, " + short_text(off / allowed(one)) +

@@ -65,16 +65,17 @@ def judged(file, case, found, kind):
     wrong = mistakes_of(file, case)
     near = sorted((far(last, one["logits"]), i) for i, one in enumerate(wrong))
     size = max(1, max(map(abs, last)) / max(abs(x) for x in right[-1]))
-    if near and near[0][0] < own / 2 and near[0][0] <= tolerance[kind or TYPES[-1]] * size:
+    types = TYPES if kind is None else (kind,)
+    if near and near[0][0] < own / 2 and (within := [one for one in types if near[0][0] <= tolerance[one] * size]):
         lines = []
         for distance, i in [one for one in near if one[0] <= 1.5 * near[0][0] + tolerance["float32"]][:3]:
             one = wrong[i]
             lines += [f"{'or ' if lines else 'looks like '}{' or '.join(one['names'])}: {file['mistakes'][one['names'][0]]['sentence']}", f"  {one['how']}"]
-        return 1, "\n".join([f"wrong: {off:.3g} off, {near[0][0]:.2g} from a mistake", *lines])
-    for one in TYPES if kind is None else (kind,):
+        return 1, "\n".join([f"wrong: {off:.3g} off, {near[0][0]:.2g} from a mistake in {within[0]}", *lines])
+    for one in types:
         if off <= tolerance[one]:
             return 0, f"right: {off:.3g} off, {off / tolerance[one]:.2f} of what is allowed in {one}"
-    return 1, f"wrong: {off:.3g} off, allowed is {tolerance[kind or TYPES[-1]]:.3g} in {kind or TYPES[-1]}; no mistake that is listed gives these numbers"
+    return 1, f"wrong: {off:.3g} off, allowed is {tolerance[types[-1]]:.3g} in {types[-1]}; no mistake that is listed gives these numbers"
 
 def main(words):
     flags = dict(zip(words[2::2], words[3::2]))
