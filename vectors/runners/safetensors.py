@@ -13,7 +13,7 @@ import numpy as np
 
 from check import Damaged, array, files_in
 
-TYPES = {"float64": "F64", "bool": "BOOL", "int64": "I64"}
+TYPES = {"float64": "F64", "float32": "F32", "bool": "BOOL", "int64": "I64"}
 
 
 def tensors(file):
