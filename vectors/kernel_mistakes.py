@@ -51,6 +51,7 @@ NOTES = {
     "not_divided": ("The output is not divided by the sum.", "It is too large.", FLASH),
     "log_sum_without_maximum": ("The log of the sum lacks the maximum.", "It is of the scores that were shifted.", FLASH2),
     "empty_row_not_a_number": ("A query that sees no key gives 0/0.", "Its row is NaN.", FLASH2),
+    "empty_row_mean": ("A query that sees no key gives the mean of all values.", "Its row is that of scores which are all equal: the mask writes a large negative number, not -inf. Some libraries mean it so.", FLASH2),
     "sequences_mixed": ("Packed sequences see each other's keys.", "Rows have weights on other sequences.", LIBRARY),
     "sequence_border_one_off": ("A packed sequence also sees the first key of the next.", "It has a key too many.", LIBRARY),
     "block_table_of_first_row": ("Each sequence reads the pages of the first.", "Its keys are another's.", PAGED),

@@ -219,7 +219,7 @@ def attend(one, options, mistake="", form="", tile=0, noise=None):
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         if mistake == "empty_row_not_a_number":
             result.seen = np.ones_like(total, bool)
-        result.p = np.where(result.seen, p / (1 if mistake == "not_divided" else total), 0)
+        result.p = np.where(result.seen, p / (1 if mistake == "not_divided" else total), 1 / one.m if mistake == "empty_row_mean" else 0)
         result.sink = np.where(total > 0, sink / total, 0)
         noisy = result.p if noise is None else result.p * (1 + noise.standard_normal(p.shape))
         result.output = noisy @ one.v[heads_of(one, mistake)]
@@ -727,8 +727,24 @@ def fingerprint(found, kept, scale, entries):
 
 
 RESCALED = ("upside down", "by the maximum of the new tile", "by the factor of the tile before", "weights by the maximum of the tile")
-# Mistakes: their forms, whether tiles matter, and in which pass they are made.
+# Mistakes: their forms, whether tiles matter, and in which pass they are made. Those of tiles come last: what gives the same numbers is said in this order.
 FORMS = [
+    ("window_off_by_one", ("one more", "one less"), False, ""),
+    *((name, ("",), False, "") for name in (
+        "causal_missing", "causal_top_left", "causal_strict", "causal_next", "window_missing", "scale_missing", "scale_twice", "scale_default",
+        "scale_of_values", "scale_of_padded_width", "softcap_missing", "softcap_before_scale", "softcap_after_mask", "bias_missing",
+        "bias_of_first_head", "bias_scaled", "sink_missing", "sink_of_key_head", "group_by_remainder", "width_tail_lost")),
+    *((name, ("",), False, "forward") for name in (
+        "exp2_without_log2e", "maximum_missing", "not_divided", "value_tail_lost", "log_sum_without_maximum", "empty_row_not_a_number", "empty_row_mean",
+        "sequences_mixed", "sequence_border_one_off", "block_table_of_first_row", "block_table_ignored", "page_too_few", "ring_not_full")),
+    ("page_too_many", ("the rest of the last", "one more"), False, "forward"),
+    ("ring_slot_as_position", ("of keys", "of both"), False, "forward"),
+    ("groups_not_summed", ("the last", "the first"), False, "backward"),
+    ("backward_scale_missing", ("dq", "dk", "both"), False, "backward"),
+    ("backward_scale_twice", ("dq", "dk", "both"), False, "backward"),
+    *((name, ("",), False, "backward") for name in (
+        "delta_missing", "delta_of_other_sign", "groups_averaged", "backward_not_masked", "backward_log_base_2", "backward_not_divided",
+        "backward_softcap_missing", "backward_bias_scaled", "backward_sinks_sign", "backward_sinks_without_delta")),
     ("not_rescaled", ("", "the output", "the sum"), True, "forward"),
     ("rescaled_by_wrong_maximum", RESCALED, True, "forward"),
     ("tail_not_masked", ("zeros", "next rows"), True, "forward"),
@@ -736,26 +752,10 @@ FORMS = [
     ("causal_border_of_tile", ("last tile lost", "number of tiles rounded down", "only the last tile masked", "last tile not masked",
                                "by the places in the tile", "strict in the last tile"), True, ""),
     ("window_at_tile_border", ("first tile not masked", "begins at the next tile", "begins with the last query", "in whole tiles"), True, ""),
-    ("window_off_by_one", ("one more", "one less"), False, ""),
-    *((name, ("",), False, "") for name in (
-        "causal_missing", "causal_top_left", "causal_strict", "causal_next", "window_missing", "scale_missing", "scale_twice", "scale_default",
-        "scale_of_values", "scale_of_padded_width", "softcap_missing", "softcap_before_scale", "softcap_after_mask", "bias_missing",
-        "bias_of_first_head", "bias_scaled", "sink_missing", "sink_of_key_head", "group_by_remainder", "width_tail_lost")),
-    *((name, ("",), False, "forward") for name in (
-        "exp2_without_log2e", "maximum_missing", "not_divided", "value_tail_lost", "log_sum_without_maximum", "empty_row_not_a_number",
-        "sequences_mixed", "sequence_border_one_off", "block_table_of_first_row", "block_table_ignored", "page_too_few", "ring_not_full")),
-    ("page_too_many", ("the rest of the last", "one more"), False, "forward"),
-    ("ring_slot_as_position", ("of keys", "of both"), False, "forward"),
     ("sink_in_each_tile", ("",), True, "forward"),
-    ("groups_not_summed", ("the last", "the first"), False, "backward"),
-    ("backward_scale_missing", ("dq", "dk", "both"), False, "backward"),
-    ("backward_scale_twice", ("dq", "dk", "both"), False, "backward"),
     ("backward_last_tile_alone", ("dq", "dk"), True, "backward"),
     ("backward_tail_lost", ("of keys", "of queries"), True, "backward"),
     ("delta_of_one_tile", ("",), True, "backward"),
-    *((name, ("",), False, "backward") for name in (
-        "delta_missing", "delta_of_other_sign", "groups_averaged", "backward_not_masked", "backward_log_base_2", "backward_not_divided",
-        "backward_softcap_missing", "backward_bias_scaled", "backward_sinks_sign", "backward_sinks_without_delta")),
 ]
 
 
