@@ -71,6 +71,12 @@ FAMILIES = {
     "qwen3_5_text": ("Qwen3_5TextConfig", dict(WIDE, num_hidden_layers=4, linear_num_key_heads=1, linear_num_value_heads=2, linear_key_head_dim=32, linear_value_head_dim=32, **rope(partial_rotary_factor=0.5, mrope_section=[4, 2, 2], mrope_interleaved=True))),
     "llama4_text": ("Llama4TextConfig", dict(WIDE, num_hidden_layers=4, intermediate_size_mlp=32, num_local_experts=4, num_experts_per_tok=1, interleave_moe_layer_step=2, no_rope_layer_interval=4, attention_chunk_size=8, floor_scale=4, attn_scale=0.5, **rope())),
     "gpt2": ("GPT2Config", dict(LEARNED, n_embd=64, n_layer=2, n_head=4, n_positions=64, layer_norm_epsilon=EPSILON)),
+    "t5": ("T5Config", dict(vocab_size=64, d_model=64, d_kv=32, d_ff=96, num_layers=2, num_heads=4, relative_attention_num_buckets=8, relative_attention_max_distance=12, layer_norm_epsilon=EPSILON, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0),
+        dict(heads="T5ForConditionalGeneration")),
+    "bart": ("BartConfig", dict(vocab_size=64, d_model=64, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=96, decoder_ffn_dim=96, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        decoder_start_token_id=2, forced_eos_token_id=2, scale_embedding=True), dict(heads="BartForConditionalGeneration")),
+    "whisper": ("WhisperConfig", dict(vocab_size=64, d_model=64, num_mel_bins=8, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=96, decoder_ffn_dim=96, max_source_positions=20, max_target_positions=64,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=2), dict(heads="WhisperForConditionalGeneration")),
     "bert": ("BertConfig", dict(LEARNED, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, max_position_embeddings=64, type_vocab_size=2, layer_norm_eps=EPSILON), dict(kind="encoder", heads="BertForMaskedLM")),
 }  # fmt: skip
 
@@ -103,10 +109,40 @@ def as_published(config):
 # ---------------------------------------------------------------------------------------------------------- what is right
 
 
+def encoded(config):
+    """What an encoder beside a decoder is given, by name: ids, or for sounds sixteenths."""
+    def numbers(count):
+        return [(5 * i * i + 7 * i) % 61 for i in range(count)]
+
+    if config.model_type == "whisper":
+        frames = 2 * config.max_source_positions
+        return dict(input_features=[[(one - 30) / 16 for one in numbers(config.num_mel_bins * frames)[row * frames:(row + 1) * frames]] for row in range(config.num_mel_bins)])
+    return dict(input_ids=[3 + one for one in numbers(20)])
+
+
+class Decoding(torch.nn.Module):
+    """A model with an encoder, which is given the same in each call, as a decoder."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.config = model, model.config
+
+    def forward(self, input_ids, **others):
+        given = {name: torch.tensor([value]) for name, value in encoded(self.config).items()}
+        given = {name: value.to(self.model.dtype) if value.is_floating_point() else value for name, value in given.items()}
+        return self.model(**given, decoder_input_ids=input_ids, **others)
+
+
+def loaded(folder, how, dtype=torch.float64):
+    model = make.load(folder, how, dtype)
+    return Decoding(model) if model.config.is_encoder_decoder else model
+
+
 def layers_of(model):
-    """The list of layers, which transformers calls layers, h or layer."""
+    """The list of layers, which transformers calls layers, h, layer or block: a decoder's where there is one beside the encoder."""
     count = getattr(model.config, "num_hidden_layers", None) or model.config.n_layer
-    return next(m for m in model.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == count and "Layer" in type(m[0]).__name__ + "Layer")
+    part = model.model.get_decoder() if model.config.is_encoder_decoder else model
+    return next(m for m in part.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == count)
 
 
 def hidden_states(model, ids):
@@ -133,6 +169,8 @@ def additive(allowed, dtype=torch.float64):
 def masks_of(model, allowed, places):
     """What a model takes for an arbitrary mask (b, n, m): those of its kinds of layers."""
     config = model.config
+    if config.is_encoder_decoder:
+        raise NotImplementedError
     window, chunk = getattr(config, "sliding_window", None), getattr(config, "attention_chunk_size", None)
     if getattr(config, "use_sliding_window", True) is False:
         window = None
@@ -171,6 +209,8 @@ class Cases:
         import transformers
 
         cache = transformers.DynamicCache(config=self.model.config)
+        if self.model.config.is_encoder_decoder:
+            cache = transformers.EncoderDecoderCache(cache, transformers.DynamicCache(config=self.model.config))
         found = []
         for begin, end in itertools.pairwise([*begins, TOKENS]):
             found.append(call(self.model, self.ids[None, begin:end], past_key_values=cache, use_cache=True)[0])
@@ -207,8 +247,9 @@ class Cases:
         if self.is_causal:
             yield self.steps()
             yield self.chunks()
-        yield self.left()
-        yield self.packed()
+        if not self.model.config.is_encoder_decoder:
+            yield self.left()
+            yield self.packed()
 
     def masked(self, ids, allowed, places, columns=None):
         """@param columns  by which windows count, where these are not the positions"""
@@ -382,12 +423,19 @@ def config_mistakes(config):
     if has("attention_chunk_size"):
         for value in (config["attention_chunk_size"] - 1, config["attention_chunk_size"] + 1, 128):
             yield "attention_chunk_size", f"chunks of {value} tokens, not {config['attention_chunk_size']}", sets(attention_chunk_size=value)
+    if has("relative_attention_max_distance"):
+        for value in (config["relative_attention_max_distance"] - 1, 128):
+            yield "bucket_distance", f"relative_attention_max_distance is {value}", sets(relative_attention_max_distance=value)
+    if config.get("scale_decoder_outputs"):
+        yield "head_scale_missing", "the decoder's output is not divided by sqrt(d_model)", sets(scale_decoder_outputs=False)
+    if config.get("scale_embedding"):
+        yield "embedding_scale_missing", "scale_embedding is not read", sets(scale_embedding=False)
     if config["model_type"] == "gpt2":
         yield "scale_every_block", "scores are also divided by the number of the layer", sets(scale_attn_by_inverse_layer_idx=True)
 
 
 def weight_mistakes(config, weights):
-    embed = next(name for name in weights if name.endswith(("embed_tokens.weight", "wte.weight", "word_embeddings.weight")))
+    embed = next(name for name in weights if name.endswith(("shared.weight", "embed_tokens.weight", "wte.weight", "word_embeddings.weight")))
 
     def changed(names, change):
         def edit(config, weights):
@@ -471,8 +519,9 @@ def weight_mistakes(config, weights):
 class Reference:
     """attn, on a folder or a changed copy of it."""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, encoded):
         self.program, self.folder = program, folder
+        self.encoded = {name.replace("input_ids", "ids"): value for name, value in encoded.items()}
         from safetensors.torch import load_file
 
         self.weights = {name: tensor.double().numpy() for name, tensor in load_file(folder / "model.safetensors").items()}
@@ -480,7 +529,7 @@ class Reference:
 
     def run(self, folder, ids, trace, *flags):
         with tempfile.TemporaryDirectory() as place:
-            np.savez(pathlib.Path(place, "in.npz"), ids=np.asarray(ids))
+            np.savez(pathlib.Path(place, "in.npz"), **(dict(self.encoded, decoder_ids=ids) if self.encoded else dict(ids=ids)))
             ran = subprocess.run([self.program, "run", "model", "--weights", folder, "--input", pathlib.Path(place, "in.npz"), "--trace", trace, "--quiet", *flags], capture_output=True, text=True)
             if ran.returncode:
                 raise ValueError(ran.stderr.strip())
@@ -538,7 +587,7 @@ def measure(folder, how):
     for kind in TYPES:
         for attention in ("eager", "sdpa"):
             try:
-                model = make.load(folder, {**how, "attention": attention}, getattr(torch, kind))
+                model = loaded(folder, {**how, "attention": attention}, getattr(torch, kind))
                 for case in cases:
                     if case["id"] == "once":
                         logits = call(model, torch.tensor(case["ids"])).flatten(0, 1).double().numpy()
@@ -588,8 +637,8 @@ def made(program, out, name, plain, seed=0):
     if name in WITH_TOKENIZER:
         (folder / "tokenizer.model").write_bytes(tokenizer(model.config.vocab_size))
 
-    model = make.load(folder, how)
-    cases, reference = Cases(model, random), Reference(program, folder)
+    model = loaded(folder, how)
+    cases, reference = Cases(model, random), Reference(program, folder, encoded(model.config) if model.config.is_encoder_decoder else {})
     all_cases, kept = [], []
     right_once = None
     for case, logits in cases.all():
@@ -602,6 +651,8 @@ def made(program, out, name, plain, seed=0):
             case["hidden"] = digits(hidden_states(model, cases.ids).numpy(), 7)
         elif case["id"] in ("steps", "chunks") and np.abs(logits - right_once).max() > 1e-10:
             raise SystemExit(f"model_vectors: {name}: transformers' {case['id']} are {np.abs(logits - right_once).max():.1e} off")
+        if model.config.is_encoder_decoder:
+            case.update({name.replace("input_ids", "encoder_ids"): [value] for name, value in encoded(model.config).items()})
         case["logits"] = [[float(value) for value in logits[row]] for row in case["rows"]]
         all_cases.append(case)
         kept.append(logits)

@@ -36,7 +36,9 @@ def compiled(place):
 def expect_right(attn, folder, file, place):
     """attn computes the goldens, which are transformers', to 1e-10: logits and what comes out of each layer."""
     once = file["cases"][0]
-    np.savez(place / "in.npz", ids=np.array(once["ids"][0]))
+    ids = np.array(once["ids"][0])
+    encoder = {given: np.array(once[name][0]) for name, given in (("encoder_ids", "ids"), ("input_features", "input_features")) if name in once}
+    np.savez(place / "in.npz", **encoder, **{"decoder_ids" if encoder else "ids": ids})
     trace = place / "trace.npz"
     ran = run(attn, "run", "model", "--weights", folder, "--input", place / "in.npz", "--trace", trace, "--quiet")
     expect(ran.returncode == 0, f"{folder.name}: {ran.stderr}")
@@ -45,8 +47,9 @@ def expect_right(attn, folder, file, place):
         off = np.abs(logits[once["rows"]] - np.array(once["logits"])).max()
         expect(off <= 1e-10, f"{folder.name}: attn is {off:.1e} from transformers")
         for number, layer in enumerate(once["hidden"]):
-            name = f"layers.{number}.output"
-            mine = found[name if name in found else f"layers.{number}.norm2.output"][-1]  # a layer that ends with a norm
+            layer_at = f"{'decoder.' if encoder else ''}layers.{number}"
+            name = f"{layer_at}.output"
+            mine = found[name if name in found else f"{layer_at}.norm2.output"][-1]  # a layer that ends with a norm
             expect(np.allclose(mine, layer, rtol=1e-6, atol=1e-6), f"{folder.name}: after layer {number} attn is {np.abs(mine - layer).max():.1e} off")
     for case in file["cases"][1:]:
         if case["id"] in ("steps", "chunks"):
