@@ -341,7 +341,9 @@ differ from the program's, give each of them to `keep`, as in `norm1_output = ke
         return self.filled[page.source]
 
     def replaced(self, page, match):
-        if match["fence"] or match["verbatim"]:
+        if match["fence"]:
+            return self.writer.code(match[0])
+        if match["verbatim"]:
             return match[0]
         if match["escaped"]:
             return "{{"

@@ -80,7 +80,8 @@ class Doxygen:
 
     def file(self, path):
         name = f"{path.parent.name}/{path.name}" if path.name == "lesson.cpp" else path.name
-        return rf"\{'verbinclude' if path.suffix == '.txt' else 'include'} {name}"
+        include = rf"\{'verbinclude' if path.suffix == '.txt' else 'include'} {name}"
+        return self.in_python(include) if path.suffix == ".py" else include
 
     def whole_file(self, title, path):
         """A file to look at, folded."""
@@ -92,6 +93,13 @@ class Doxygen:
 
     def snippet(self, file, name):
         return rf"\snippet {file} {name}"
+
+    def code(self, fence):
+        return self.in_python(fence) if re.match("```py(thon)?\n", fence) else fence
+
+    def in_python(self, lines):
+        """Before lines of Python stands a mark, by which script/docs takes the links to C++ out of them."""
+        return "\n".join([self.html('<i class="python"></i>'), lines])
 
     def both(self, cpp, numpy):
         """A step in C++ and the same in NumPy, with a mark between them."""
@@ -192,6 +200,9 @@ class Markdown:
         if len(parts) != 3:
             raise PageError(f"lessons/{file} has no lines between two marks //! [{name}]")
         return fenced("cpp", textwrap.dedent(parts[1]))
+
+    def code(self, fence):
+        return fence
 
     def both(self, cpp, numpy):
         return f"{numpy}\n\n{self.only_cpp(cpp)}"

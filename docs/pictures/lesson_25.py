@@ -27,7 +27,7 @@ def masks(site):
 def forgotten(site):
     """The probability of the right word in each of six roles, for windows of several widths."""
     windows = numbers_called(site, "windows")["small_model"]
-    drawn, axes = figure(6.1, 2.8)
+    drawn, axes = figure(4.6, 3.6)
     widths = list(windows["window"])
     for (name, role), colour in zip(windows["roles"].items(), (ORANGE, BLUE, GREEN, QUIET, ORANGE, BLUE)):
         chances = [role[width] for width in widths] + [role["all"]]
@@ -35,7 +35,7 @@ def forgotten(site):
         axes.plot(range(len(chances)), chances, style, marker="o", markersize=3.5, color=colour, label=f"{name.replace('_', ' ')}, {role['distance']:.0f} back")
     axes.set(ylim=(-0.03, 1.05), xlabel="window", ylabel="probability of the right word")
     axes.set_xticks(range(len(widths) + 1), [*widths, "all"])
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, frameon=False)
     return drawn, (
         "The small model on held-out stories, in windows of several widths. Each role needs a word so far back, on average; the name, which is said first, is lost first of all."
     )

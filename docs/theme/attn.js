@@ -304,7 +304,7 @@ document.addEventListener("DOMContentLoaded", () => {
         const cpp = codeOf(mark.previousElementSibling), fold = document.createElement("details"), title = document.createElement("summary");
         if (cpp) {
             fold.className = "only-cpp";
-            title.textContent = "C++";
+            title.textContent = "in C++ alone";
             cpp.before(fold);
             fold.append(title, cpp);
             mark.remove();

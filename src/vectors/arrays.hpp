@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/core/near.hpp"
+#include "attn/core/number_type.hpp"
 
 #include <vector>
 

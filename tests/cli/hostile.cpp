@@ -302,8 +302,12 @@ TEST_CASE("with too little memory for its weights a program says so", "[hostile]
         const std::string limit = "--data=" + std::string(megabytes) + "000000";
         const Ended ended = run({prlimit, limit, program, "--quiet"}, {"OPENBLAS_NUM_THREADS=1"});
         CAPTURE(megabytes, ended.errors);
-        CHECK(ended.code == 2);
         CHECK(lines_in(ended.errors) == 1);
+        if (ended.errors.starts_with("OpenBLAS error")) { // OpenBLAS 0.3.34 ends the program itself
+            CHECK(ended.code == 1);
+            continue;
+        }
+        CHECK(ended.code == 2);
         CHECK_THAT(ended.errors, ContainsSubstring("not enough memory"));
     }
 }

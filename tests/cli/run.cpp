@@ -535,10 +535,11 @@ TEST_CASE("attn run goes on after the keys and values of earlier tokens, side by
                 in_batch = continued(in_shape(rest, {1, n - past, d}), in_shape(keys, {1, past, d}),
                                      in_shape(as_heads(values), {1, heads, past, d / heads}));
     REQUIRE(one.shape == expected.shape);
-    for (std::size_t i = 0; i < expected.size(); ++i)
-        CHECK(std::abs(one.values[i] - expected.values[i]) <= 1e-14);
-    CHECK(equal(of_heads, one));
-    CHECK(equal(in_shape(in_batch, one.shape), one));
+    for (const Array* found : {&one, &of_heads, &in_batch}) { // a BLAS can sum a batch in another order
+        REQUIRE(found->size() == expected.size());
+        for (std::size_t i = 0; i < expected.size(); ++i)
+            CHECK(std::abs(found->values[i] - expected.values[i]) <= 1e-14);
+    }
 }
 
 TEST_CASE("attn run decoder-layer goes on from keys and values of earlier tokens, and refuses those that do not fit",

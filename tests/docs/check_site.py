@@ -168,6 +168,8 @@ for (const picture of document.querySelectorAll('figure.picture')) { // a graph 
 for (const box of document.querySelectorAll('.contents .scroll')) { // what goes on to the side says so
     if (box.checkVisibility() && box.scrollWidth > box.clientWidth + 1 && !/more to/.test(getComputedStyle(box, '::after').content)) problems.push('scrolls, and does not say so: ' + box.textContent.slice(0, 80));
 }
+const stray = document.querySelector('.in-numpy a.code, i.python + .fragment a.code, i.python + .scroll a.code');
+if (stray) problems.push(`lines of Python link ${stray.textContent} to C++`);
 const formulas = document.querySelectorAll('script[type^="math/tex"]').length;
 const drawn = [...document.querySelectorAll('.MathJax_SVG svg')].filter(svg => svg.getBoundingClientRect().width > 1).length;
 if (drawn < formulas) problems.push(`${formulas} formulas, ${drawn} drawn`);

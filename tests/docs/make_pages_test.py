@@ -412,7 +412,7 @@ class NumPyLines(SiteCase):
 
     def test_lines_that_compute_what_the_run_has_stay_as_they_are(self):
         block = "masked = np.where(mask, -np.inf, 1.5)"
-        self.assertEqual(self.page_of(block), f"```python\n{block}\n```")
+        self.assertEqual(self.page_of(block), f'\\htmlonly[block]<i class="python"></i>\\endhtmlonly\n```python\n{block}\n```')
 
     def test_a_later_block_knows_what_an_earlier_one_computed(self):
         self.page_of("def fill(allowed):\n    return np.where(allowed, -np.inf, 1.5)", "masked = fill(mask)")
@@ -447,7 +447,9 @@ class NumPyLines(SiteCase):
 
     def test_a_fence_of_py_is_shown_and_not_run(self):
         body = "```py\nmasked = 1 / 0\n```\n\n```python\nmasked = np.where(mask, -np.inf, 1.5)\n```"
-        self.assertEqual(self.page(body), body)
+        page = self.page(body)
+        self.assertEqual(page.count('<i class="python"></i>'), 2)  # neither has links to C++
+        self.assertEqual(page.replace('\\htmlonly[block]<i class="python"></i>\\endhtmlonly\n', ""), body)
 
 
 class ForRepository(SiteCase):

@@ -35,7 +35,7 @@
             html("label", {}, "with a mistake ", pitfall), html("label", {}, "every number as ", round), html("label", {}, "set to zero ", ablate)),
         html("p", { class: "lab-buttons" },
             html("button", { type: "button", onclick: ({ currentTarget }) => copyLink(currentTarget, location.href) }, "copy a link to this"),
-            " A sentence that was written for the page's numbers says so."),
+            " A sentence that holds for the page's numbers alone is marked."),
         claims);
     bar.append(html("div", { class: "lab-line" }, open, badge, reset), trouble, panel);
     for (const type of ["", "float32", "float16", "bfloat16"]) {
@@ -74,12 +74,18 @@
             }
         } catch (error) {
             if (number === asked) {
-                trouble.textContent = error.message;
-                badge.textContent = "not computed: the page shows the numbers before";
+                tell(error.message);
             }
         } finally {
             document.documentElement.classList.remove("lab-computing");
         }
+    }
+
+    // What is wrong stands beside what was typed.
+    function tell(message, beside = bar.querySelector(".lab-line")) {
+        trouble.textContent = message;
+        beside.after(trouble);
+        badge.textContent = "not computed: the page shows the numbers before";
     }
 
     async function first() {
@@ -189,7 +195,7 @@
             array.values[offset] = readNumber(cell.textContent, array.type);
         } catch (error) {
             cell.classList.add("wrong");
-            trouble.textContent = `${cell.dataset.cell}: ${error.message}`;
+            tell(`${cell.dataset.cell}: ${error.message}`);
             return;
         }
         cell.classList.remove("wrong");
@@ -215,7 +221,7 @@
             }
             change({ inputs: { ...state.inputs, [name]: { shape: asRow ? [1, ...shape] : shape, values, type: before.type } } });
         } catch (error) {
-            trouble.textContent = `${name}: ${error.message}`;
+            tell(`${name}: ${error.message}`, editor.querySelector("textarea") ?? undefined);
         }
     }
 
@@ -223,7 +229,7 @@
         const array = arrayOf(name), size = array.values.length;
         editor.dataset.name = name;
         const text = html("textarea", { rows: "4", spellcheck: "false", "aria-label": `${name} as a list`, placeholder: "[[1, 2], [3, 4]], or rows of a spreadsheet" });
-        text.value = size <= most ? nested({ ...array, values: array.values }, ".10g") : "";
+        text.value = size <= most ? nested({ ...array, values: array.values }, ".10g").replaceAll("], ", "],\n ") : "";
         const random = () => {
             const values = array.type === "real" ? array.values.map(() => Math.round(200 * (Math.random() + Math.random() + Math.random() - 1.5)) / 100)
                 : array.values.map(() => array.values[Math.floor(Math.random() * size)]);
@@ -242,7 +248,7 @@
             html("p", { class: "lab-buttons" },
                 html("button", { type: "button", onclick: () => setArray(name, text.value) }, "compute with these"),
                 html("button", { type: "button", onclick: random }, "random"),
-                html("button", { type: "button", onclick: back }, "the page's")));
+                html("button", { type: "button", onclick: back }, "those of the page")));
         text.addEventListener("input", () => {
             if (size <= most) {
                 setArray(name, text.value);

@@ -39,7 +39,8 @@
 
     async function open() {
         start.disabled = true;
-        note.textContent = "loading what checks it …";
+        start.textContent = "loading what checks it …";
+        note.textContent = "";
         try {
             const { calls } = await lab.ask({ do: "exercise", lesson });
             const functions = byFunction(calls);
@@ -56,6 +57,7 @@
             }
         } catch (error) {
             note.textContent = error.message;
+            start.textContent = "Write it here";
             start.disabled = false;
         }
 

@@ -83,7 +83,7 @@ moving.stages("plane", stage => {
         });
         numbers.innerHTML = `<tr><th></th>${names.map(name => `<th>${name}</th>`).join("")}</tr>${lines.join("")}`;
         note.textContent = worst === null ? "All weights are positive and sum to 1: the output lies inside the triangle of the values."
-            : "A weight is negative, because a score is: the output leaves the triangle, although the weights sum to 1.";
+            : "A weight is negative: its score has another sign than the sum of all. The output leaves the triangle, although the weights sum to 1.";
     }
 
     function placeQuery(query, n) {
