@@ -147,6 +147,11 @@ def columns(state: State, order: Array) -> Array:
     return np.broadcast_to(np.arange(order.shape[1]) + state.real.shape[1], order.shape)
 
 
+def of_own_tokens(decoder: Decoder, right: Any, state: State, queries: Array, keys: Array) -> Array:
+    """All keys before the call's own stand where its first one does."""
+    return right(state, queries, np.concatenate([np.repeat(queries[:, :1], keys.shape[1] - queries.shape[1], 1), queries], 1))
+
+
 # What is stored.
 
 def of_last_request(decoder: Decoder, right: Any, batch: int) -> State:
@@ -195,6 +200,13 @@ def reordered_but(names: tuple[str, ...], layers: Callable[[int], bool] = lambda
                 one.update({name: state.layers[layer][name] for name in names if layers(layer)})
         return new
     return reorder
+
+
+def source_stays_with_beams(decoder: Decoder, right: Any, state: State, rows: Array) -> State:
+    """Rows that leave take theirs along."""
+    new = right(state, rows)
+    new.memory = state.memory if len(rows) == len(state.real) else new.memory
+    return new
 
 
 ALL = ("keys", "values", "scales", "places", "sum", "tail")
@@ -397,8 +409,8 @@ MISTAKES = (
             PLACED, in_any_case(lambda state, order, right: np.broadcast_to(right[:1], right.shape))),
     Mistake("alibi_of_one_step", "The bias of a step is built over its own token alone.",
             "ALiBi needs the positions of the cached keys; over one token it is slope times 0.", "keras-team/keras-hub/issues/2861", ("alibi",),
-            {"bias": lambda decoder, right, state, queries, keys: right(state, queries, np.concatenate([
-                np.repeat(queries[:, :1], keys.shape[1] - queries.shape[1], 1), queries], 1))}),
+            {"bias": of_own_tokens}, otherwise=({"bias": lambda decoder, right, state, queries, keys: (
+                of_own_tokens(decoder, right, state, queries, keys) if queries.shape[1] == 1 else right(state, queries, keys))},)),
     Mistake("cache_ignored", "What is stored is not read.", "Each call sees its own tokens alone.", "deepspeedai/DeepSpeed/pull/7428", PLACED, {"read": empty}),
     Mistake("cache_overwritten", "A call replaces what was stored.", "Keys are assigned where they should be appended.",
             "iCog-Labs-Dev/PC-Transformers/issues/129", PLACED, {"store": overwritten}),
@@ -489,7 +501,7 @@ MISTAKES = (
                 np.broadcast_to(one[:1], one.shape) for one in right(state, layer, x))}),
     Mistake("source_not_reordered", "The source stays where it is when rows change places.", "Only the tokens' own keys are reordered.",
             "huggingface/transformers/issues/46612", ("source",), {"reorder": lambda decoder, right, state, rows: (lambda new: (
-                setattr(new, "memory", state.memory if len(rows) == len(state.real) else [(k[:len(rows)], v[:len(rows)]) for k, v in state.memory]), new)[1])(right(state, rows))}),
+                setattr(new, "memory", state.memory if len(rows) == len(state.real) else [(k[:len(rows)], v[:len(rows)]) for k, v in state.memory]), new)[1])(right(state, rows))}, otherwise=({"reorder": source_stays_with_beams},)),
     Mistake("state_not_carried", "Each call begins with an empty state.", "The state that a call returns is dropped.", "1bit-MONSTER/1bit-MONSTER/issues/2089",
             ("recurrent",), {"before": none_carried("sum", "tail")}),
     Mistake("tail_not_carried", "The convolution's last inputs are not carried.", "Only the sum is stored.", "vllm-project/vllm/pull/56196", ("recurrent",),

@@ -271,6 +271,7 @@ class Reports(unittest.TestCase):
 
     def test_a_bias_of_one_step(self):
         self.expect(Falcon(False), Falcon(True), "alibi_of_one_step", "two calls", {"positions_restart", "positions_counted_twice"}, kind="alibi")
+        self.expect(Falcon(False), Falcon(True, in_chunks=False), "alibi_of_one_step", "two calls", kind="alibi")
 
     def test_a_page_too_many(self):
         for page in (4, 16):
@@ -331,8 +332,8 @@ class Gpt(attn.Calls):
 
 
 class Falcon(attn.Calls):
-    def __init__(self, is_wrong):
-        self.model, self.is_wrong = Gpt(), is_wrong
+    def __init__(self, is_wrong, in_chunks=True):
+        self.model, self.is_wrong, self.in_chunks = Gpt(), is_wrong, in_chunks
         self.model.places[:] = 0
 
     def start(self, batch):
@@ -341,7 +342,7 @@ class Falcon(attn.Calls):
     def step(self, ids, state):
         past = 0 if state[0] is None else state[0][0].shape[2]
         n = ids.shape[1]
-        of_keys = np.concatenate([np.zeros(past), np.arange(n)]) if self.is_wrong else np.arange(past + n)
+        of_keys = np.concatenate([np.zeros(past), np.arange(n)]) if self.is_wrong and (n == 1 or self.in_chunks) else np.arange(past + n)
         slopes = np.array([0.5, 0.25])[None, :, None, None]
         x, new = self.model.tokens[ids], []
         for weights, before in zip(self.model.layers, state):
