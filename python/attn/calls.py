@@ -510,7 +510,8 @@ def probe(runner: Runner, outcome: Outcome) -> str:
     j = column - (len(outcome.cells[call, row]) - len(values))
     bound = runner.allowed() * runner.size_of(own.sequence)
     digits = ""
-    for part in PARTS:
+    has_proposals = any(one.do == "truncate" for one in outcome.schedule.calls)
+    for part in PARTS if has_proposals else PARTS[:-1]:
         other = runner.run(outcome.schedule, Altered(part, call, row, own.left + column, outcome.states[call]))
         if (call, row) in other.values:
             theirs = other.values[call, row][1]

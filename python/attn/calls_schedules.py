@@ -440,7 +440,7 @@ class Altered:
     """A run with other ids in one part of what a token's result can depend on.
 
     part  "before": tokens of its row in earlier calls; "not the first": these, but for the first token of all; "after": of its row in its call,
-          behind it; "padding"; "others": of other rows of its state; "requests": of other states
+          behind it; "padding"; "others": of other rows of its state; "requests": of other states; "taken back": what was proposed in earlier calls
     """
 
     part: str
@@ -457,10 +457,10 @@ class Altered:
         before = is_token & (own and call < self.call)
         return {"before": before, "not the first": before & (column - tokens.left + tokens.begin > 0), "after": is_token & (own and call == self.call) & (column > self.column),
                 "padding": ~is_token & (state == self.state), "others": is_token & (state == self.state and not own and call <= self.call),
-                "requests": is_token & (state != self.state)}[self.part]
+                "requests": is_token & (state != self.state), "taken back": before & (tokens.sequence == P)}[self.part]
 
 
-PARTS = ("before", "not the first", "after", "padding", "others", "requests")
+PARTS = ("before", "not the first", "after", "padding", "others", "requests", "taken back")
 
 
 class Playing:

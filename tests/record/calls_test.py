@@ -219,6 +219,14 @@ class Mistakes(unittest.TestCase):
             adapter.whole = Decoder(layers=3, window=adapter.window, kept=adapter.kept).at_once
             self.assertIn(name, names(checked(adapter, **options)))
 
+    def test_what_was_taken_back_tells_one_too_many_from_one_too_few(self):
+        class TooFew(Decoder):
+            def truncate(self, state, length):
+                return Decoder.truncate(self, state, length + 1)
+
+        self.assertEqual(names(checked(TooFew())), set())
+        self.assertEqual(names(checked(mistake_called("one_too_many_taken_back").made(seed=3))), {"one_too_many_taken_back"})
+
     def test_positions_that_a_loop_gives_wrongly(self):
         """It counts them itself, with padding and without."""
         class Ahead(Decoder):
