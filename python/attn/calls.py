@@ -145,8 +145,8 @@ class Check:
         self.reasons += runner.notes
         worst = max((one.worst for one in wrong), default=0.0)
         if wrong and worst <= CLEAR * runner.allowed():
-            self.reasons.append(f"differences of {worst:.2g} of the largest {self.words.result}, where roundings do up to {runner.allowed():.2g}: ask with numbers of more bits, "
-                                f"{self.words.more_bits}")
+            more_bits = "a cache of more bits, or say tolerance=" if runner.rounded else f"numbers of more bits, {self.words.more_bits}"
+            self.reasons.append(f"differences of {worst:.2g} of the largest {self.words.result}, where roundings do up to {runner.allowed():.2g}: ask with {more_bits}")
         elif wrong:
             if all(one.schedule.states > 1 for one in wrong):
                 self.hint = "two states at a time share something: where it can have one only, say one_state = True"
@@ -238,7 +238,8 @@ class Check:
                 groups.setdefault(one.schedule.group, []).append(one)
         some = list(groups.values())
         for takes_tokens in (False, True) if self.weighted else ():
-            found, aside = self.explained(some, [(one, self.weighted_made(one, kind, takes_tokens)) for one in MISTAKES for kind in self.kinds(one, True)], Numbers)
+            found, aside = self.explained(some, [
+                (one, self.weighted_made(form, kind, takes_tokens)) for one in MISTAKES for form in one.forms for kind in self.kinds(one, True)], Numbers)
             if found:
                 self.by_numbers, self.not_explained = True, aside
                 return found
@@ -246,7 +247,8 @@ class Check:
         best: list[Mistake] = []
         for variant in (False, True) if self.positions == "none" else (2, 1, 3):  # a mistake in one layer alone shows elsewhere, and so does a window in three
             found, aside = self.explained(some, [
-                (one, self.made(one, kind, variant, placed)) for one in possible for kind in self.kinds(one) for placed in self.placings(kind)], self.pattern_of)
+                (one, self.made(form, kind, variant, placed))
+                for one in possible for form in one.forms for kind in self.kinds(one) for placed in self.placings(kind)], self.pattern_of)
             if found and (not best or len(aside) <= len(self.not_explained)):
                 best = [*best, *found] if best and len(aside) == len(self.not_explained) else found
                 self.not_explained = aside
@@ -508,7 +510,8 @@ def probe(runner: Runner, outcome: Outcome) -> str:
     j = column - (len(outcome.cells[call, row]) - len(values))
     bound = runner.allowed() * runner.size_of(own.sequence)
     digits = ""
-    for part in PARTS:
+    has_proposals = any(one.do == "truncate" for one in outcome.schedule.calls)
+    for part in PARTS if has_proposals else PARTS[:-1]:
         other = runner.run(outcome.schedule, Altered(part, call, row, own.left + column, outcome.states[call]))
         if (call, row) in other.values:
             theirs = other.values[call, row][1]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,15 @@ class Mistake:
     kinds: tuple[str, ...]  # of the decoder in which it is made
     overrides: dict[str, Callable[..., Any]]  # decisions: each gets the decoder, the right one and its arguments
     is_of_others: bool = False  # it reads what others have stored, or padding: its numbers are theirs
+    otherwise: tuple[dict[str, Callable[..., Any]], ...] = ()  # the same mistake in a cache that is built in another way
+
+    @cached_property
+    def forms(self) -> tuple[Mistake, ...]:
+        """Itself in each kind of cache; wrong positions, also where a loop around the model gives them."""
+        others = list(self.otherwise)
+        if "counted" in self.overrides and "told" not in self.overrides:
+            others.append({**self.overrides, "told": partial(told_as_counted, self.overrides["counted"])})
+        return (self, *(replace(self, overrides=one, otherwise=()) for one in others))
 
     @property
     def link(self) -> str:
@@ -82,10 +91,15 @@ def past_unseen_by_chunks(decoder: Decoder, right: Any, state: State, queries: A
     return seen & ((np.arange(keys.shape[1]) >= keys.shape[1] - queries.shape[1]) | (queries.shape[1] == 1))
 
 
+def is_padded(state: State, queries: Array) -> bool:
+    """Without padding, a mask that takes it wrongly is right."""
+    return not (state.real.all() and (queries >= 0).all())
+
+
 def all_real_in(condition: Callable[[State], bool]) -> Callable[..., Array]:
     """Padding is taken for tokens in the keys that are read."""
     def allowed(decoder: Decoder, right: Any, state: State, queries: Array, keys: Array) -> Array:
-        if not condition(state):
+        if not condition(state) or not is_padded(state, queries):
             return right(state, queries, keys)
         m = keys.shape[1]
         return np.broadcast_to((np.arange(m) <= np.arange(m - queries.shape[1], m)[:, None])[None], (len(keys), queries.shape[1], m))
@@ -100,8 +114,16 @@ def padding_stored_as_tokens(decoder: Decoder, right: Any, state: State, layer: 
 
 def first_row_mask(decoder: Decoder, right: Any, state: State, queries: Array, keys: Array) -> Array:
     """A key is hidden where the first row has padding; a query, where its own row has."""
+    if not is_padded(state, queries):
+        return right(state, queries, keys)
     n, m = queries.shape[1], keys.shape[1]
     return (keys[:1, None, :] >= 0) & (np.arange(m) <= np.arange(m - n, m)[:, None]) & (queries[:, :, None] >= 0)
+
+
+def first_row_mask_but_itself(decoder: Decoder, right: Any, state: State, queries: Array, keys: Array) -> Array:
+    """The same, where a token sees itself in any case, so that no row of weights is empty."""
+    n, m = queries.shape[1], keys.shape[1]
+    return first_row_mask(decoder, right, state, queries, keys) | ((np.arange(m) == np.arange(m - n, m)[:, None]) & (queries[:, :, None] >= 0))
 
 
 # Positions.
@@ -111,14 +133,23 @@ def counted(answer: Callable[[State, Array, int, Array], Array]) -> dict[str, Ca
     return {"counted": lambda decoder, right, state, order, layer: answer(state, order, layer, right(state, order, layer))}
 
 
+def told_as_counted(count: Callable[..., Array], decoder: Decoder, right: Any, state: State, order: Array, given: Array, layer: int) -> Array:
+    return count(decoder, lambda *_: right(state, order, given, layer), state, order, layer)
+
+
 def in_any_case(answer: Callable[[State, Array, Array], Array]) -> dict[str, Callable[..., Any]]:
     """Where they are given, too. answer: of the state, the order and the right positions"""
     return {"counted": lambda decoder, right, state, order, layer: answer(state, order, right(state, order, layer)),
-            "told": lambda decoder, right, state, order, given: answer(state, order, right(state, order, given))}
+            "told": lambda decoder, right, state, order, given, layer: answer(state, order, right(state, order, given, layer))}
 
 
 def columns(state: State, order: Array) -> Array:
     return np.broadcast_to(np.arange(order.shape[1]) + state.real.shape[1], order.shape)
+
+
+def of_own_tokens(decoder: Decoder, right: Any, state: State, queries: Array, keys: Array) -> Array:
+    """All keys before the call's own stand where its first one does."""
+    return right(state, queries, np.concatenate([np.repeat(queries[:, :1], keys.shape[1] - queries.shape[1], 1), queries], 1))
 
 
 # What is stored.
@@ -169,6 +200,13 @@ def reordered_but(names: tuple[str, ...], layers: Callable[[int], bool] = lambda
                 one.update({name: state.layers[layer][name] for name in names if layers(layer)})
         return new
     return reorder
+
+
+def source_stays_with_beams(decoder: Decoder, right: Any, state: State, rows: Array) -> State:
+    """Rows that leave take theirs along."""
+    new = right(state, rows)
+    new.memory = state.memory if len(rows) == len(state.real) else new.memory
+    return new
 
 
 ALL = ("keys", "values", "scales", "places", "sum", "tail")
@@ -282,6 +320,11 @@ def window_of_rows(decoder: Decoder, right: Any, state: State, queries: Array, k
     return seen | ((keys[:, None, :] >= 0) & (keys[:, None, :] <= queries[:, :, None]) & (n > 1) & (np.arange(n)[:, None] >= 0) & (state.calls > 0))
 
 
+def older_gone(decoder: Decoder, right: Any, state: State, past: dict[str, Array], order: Array) -> dict[str, Array]:
+    """What the first token of the call does not see is no longer there, first tokens among it."""
+    return {**past, "order": np.where(past["order"] <= state.count[:, None] - decoder.window, -1, past["order"])}
+
+
 # Pages.
 
 def one_page_more(decoder: Decoder, right: Any, count: int, new: int) -> int:
@@ -290,6 +333,11 @@ def one_page_more(decoder: Decoder, right: Any, count: int, new: int) -> int:
 
 def whole_pages(decoder: Decoder, right: Any, count: int, new: int) -> int:
     return -(-count // decoder.page) * decoder.page
+
+
+def whole_pages_in_steps(decoder: Decoder, right: Any, count: int, new: int) -> int:
+    """A prompt has a causal mask, which hides the rest."""
+    return whole_pages(decoder, right, count, new) if new == 1 else count
 
 
 # Recurrence.
@@ -334,7 +382,7 @@ MISTAKES = (
     Mistake("padding_seen_later", "Padded keys are hidden in the first call only.",
             "The mask of the prompt is not carried on to the steps after it.", "OpenNMT/OpenNMT-py/pull/2532", PLACED, {"read": padding_stored_as_tokens}, is_of_others=True),
     Mistake("mask_of_first_row", "All rows get the mask of the first one.", "The mask is taken from row 0, and broadcast.",
-            "quic/efficient-transformers/pull/1209", PLACED, {"allowed": first_row_mask}, is_of_others=True),
+            "quic/efficient-transformers/pull/1209", PLACED, {"allowed": first_row_mask}, is_of_others=True, otherwise=({"allowed": first_row_mask_but_itself},)),
     Mistake("positions_restart", "Each call's positions begin at 0.", "They are arange(n) of the call's own tokens.", "Blaizzy/mlx-vlm/issues/1983", PLACED,
             counted(lambda state, order, layer, right: right - right.min(1, keepdims=True))),
     Mistake("positions_stand_still", "All tokens of a later chunk have the position of its first one.", "The start is broadcast over the call.",
@@ -361,8 +409,8 @@ MISTAKES = (
             PLACED, in_any_case(lambda state, order, right: np.broadcast_to(right[:1], right.shape))),
     Mistake("alibi_of_one_step", "The bias of a step is built over its own token alone.",
             "ALiBi needs the positions of the cached keys; over one token it is slope times 0.", "keras-team/keras-hub/issues/2861", ("alibi",),
-            {"bias": lambda decoder, right, state, queries, keys: right(state, queries, np.concatenate([
-                np.repeat(queries[:, :1], keys.shape[1] - queries.shape[1], 1), queries], 1))}),
+            {"bias": of_own_tokens}, otherwise=({"bias": lambda decoder, right, state, queries, keys: (
+                of_own_tokens(decoder, right, state, queries, keys) if queries.shape[1] == 1 else right(state, queries, keys))},)),
     Mistake("cache_ignored", "What is stored is not read.", "Each call sees its own tokens alone.", "deepspeedai/DeepSpeed/pull/7428", PLACED, {"read": empty}),
     Mistake("cache_overwritten", "A call replaces what was stored.", "Keys are assigned where they should be appended.",
             "iCog-Labs-Dev/PC-Transformers/issues/129", PLACED, {"store": overwritten}),
@@ -422,16 +470,17 @@ MISTAKES = (
     Mistake("ring_positions", "After the ring wrapped, positions are those of slots.", "The offset is the count of keys that are kept.",
             "rajveer43/VeloxQuant-MLX/issues/389", ("ring",), counted(by_slot)),
     Mistake("window_not_masked_in_chunks", "A later chunk sees all keys that are stored, beyond the window of its rows.",
-            "The part of the mask that is about the cache is one row for all.", "pytorch/executorch/pull/21857", ("ring",), {"allowed": window_of_rows}),
+            "The part of the mask that is about the cache is one row for all.", "pytorch/executorch/pull/21857", ("ring",), {"allowed": window_of_rows},
+            otherwise=({"allowed": window_of_rows, "past_of_call": older_gone},)),
     Mistake("window_counts_padding", "Padding takes places of the window.", "The window is one of columns, which have padding between tokens.",
             "trymirai/lalamo/pull/200", ("ring",), {"allowed": in_columns}),
     Mistake("first_tokens_overwritten", "The first tokens, which the window keeps, are overwritten when the ring wraps.",
             "The ring's slots begin at 0.", "ml-explore/mlx-lm/issues/1631", ("first kept",),
-            {"slot": lambda decoder, right, order: order % (decoder.window + decoder.kept)}),
+            {"slot": lambda decoder, right, order: order % (decoder.window + decoder.kept)}, otherwise=({"past_of_call": older_gone},)),
     Mistake("page_too_many", "A page too many is read where a sequence fills its last one.", "The next page is in the table as soon as one is full.",
             "pegainfer-project/pegainfer/issues/291", ("pages of 4", "pages of 16"), {"tokens_to_read": one_page_more}, is_of_others=True),
     Mistake("rest_of_page_read", "The rest of the last page is read.", "The length is that of pages, not of tokens.", "pytorch/pytorch/pull/160861",
-            ("pages of 4", "pages of 16"), {"tokens_to_read": whole_pages}, is_of_others=True),
+            ("pages of 4", "pages of 16"), {"tokens_to_read": whole_pages}, is_of_others=True, otherwise=({"tokens_to_read": whole_pages_in_steps},)),
     Mistake("table_of_first_row", "All rows read the pages of the first one.", "The table is indexed by a row of the call, not by the request.",
             "sgl-project/sglang-jax/pull/1545", ("pages of 4", "pages of 16"), {"table": lambda decoder, right, state, row: (
                 right(state, 0) + right(state, row))[:len(right(state, row))]}),
@@ -452,7 +501,7 @@ MISTAKES = (
                 np.broadcast_to(one[:1], one.shape) for one in right(state, layer, x))}),
     Mistake("source_not_reordered", "The source stays where it is when rows change places.", "Only the tokens' own keys are reordered.",
             "huggingface/transformers/issues/46612", ("source",), {"reorder": lambda decoder, right, state, rows: (lambda new: (
-                setattr(new, "memory", state.memory if len(rows) == len(state.real) else [(k[:len(rows)], v[:len(rows)]) for k, v in state.memory]), new)[1])(right(state, rows))}),
+                setattr(new, "memory", state.memory if len(rows) == len(state.real) else [(k[:len(rows)], v[:len(rows)]) for k, v in state.memory]), new)[1])(right(state, rows))}, otherwise=({"reorder": source_stays_with_beams},)),
     Mistake("state_not_carried", "Each call begins with an empty state.", "The state that a call returns is dropped.", "1bit-MONSTER/1bit-MONSTER/issues/2089",
             ("recurrent",), {"before": none_carried("sum", "tail")}),
     Mistake("tail_not_carried", "The convolution's last inputs are not carried.", "Only the sum is stored.", "vllm-project/vllm/pull/56196", ("recurrent",),

@@ -149,13 +149,13 @@ class Decoder(Calls):
 
     def places(self, state: State, order: Array, given: Array | None, layer: int) -> Array:
         """(b, n): the positions of a call's tokens."""
-        return self.counted(state, order, layer) if given is None else self.told(state, order, given)
+        return self.counted(state, order, layer) if given is None else self.told(state, order, given, layer)
 
     def counted(self, state: State, order: Array, layer: int) -> Array:
         """Without padding."""
         return np.maximum(order, 0)
 
-    def told(self, state: State, order: Array, given: Array) -> Array:
+    def told(self, state: State, order: Array, given: Array, layer: int) -> Array:
         return given
 
     def packed_places(self, positions: Array) -> Array:

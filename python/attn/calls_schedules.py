@@ -132,8 +132,8 @@ class Schedule:
         return Schedule(data["name"], tuple(calls), data.get("says", ""))
 
 
-# Which sequences there are: A and C have all tokens, B a third of them. D goes on otherwise after A's first third; P is what is
-# proposed after A's first third, and taken back. E has one id again and again: only where a token stands tells it from another.
+# Which sequences there are: A and C have all tokens, B a third of them. D goes on otherwise one token after A's first third, where no page
+# is full: a page that two rows share is then written by both. P is what is proposed after A's first third, and taken back. E has one id again and again: only where a token stands tells it from another.
 A, B, C, D, P, E = range(6)
 NAMES = "ABCDPE"
 
@@ -150,10 +150,10 @@ def drawn(tokens: int, vocabulary: int, seed: int) -> tuple[list[Array], list[Ar
     a, c, d, p = (random.integers(0, vocabulary, tokens) for _ in range(4))
     b = random.integers(0, vocabulary, tokens_of_short(tokens))
     sources = [random.integers(0, vocabulary, 7) for _ in range(3)]
-    for other in (d, p):
-        other[:third] = a[:third]
+    for other, begin in ((d, third + 1), (p, third)):
+        other[:begin] = a[:begin]
         if vocabulary > 1:  # another one, or there is nothing to take back
-            other[third] = (a[third] + 1 + (other is p and vocabulary > 2)) % vocabulary
+            other[begin] = (a[begin] + 1 + (other is p and vocabulary > 2)) % vocabulary
     e = np.full(third, a[0])
     return [a, b, c, d, p, e], [sources[A], sources[B], sources[C], *[sources[A]] * 3]
 
@@ -195,6 +195,7 @@ def schedules(tokens: int, window: int = 0, page: int = 0) -> list[Schedule]:
     page    tokens of a block of the cache, where that is known
     """
     third, prompt = tokens // 3, min(5, tokens // 3)
+    fork = third + 1
     short = tokens_of_short(tokens)
     ones = [1] * tokens
 
@@ -236,10 +237,10 @@ def schedules(tokens: int, window: int = 0, page: int = 0) -> list[Schedule]:
         padded("padded on both sides", "padding before and after", [(A, third, 0, 0), (B, 3, 1, third - 4)], [1, 1, 1]),
         Schedule("reordered", (start_of([A, C]), *steps_of([A, C], [prompt, 1]), Call("reorder", order=(1, 0)),
                                *steps_of([C, A], [1, 1], begin=prompt + 1)), "two beams that change places"),
-        Schedule("one beam goes on", (start_of([C, A]), *steps_of([C, A], [third]), Call("reorder", order=(1, 1)), *steps_of([A, D], [1, 1, 3], begin=third)),
+        Schedule("one beam goes on", (start_of([C, A]), *steps_of([C, A], [fork]), Call("reorder", order=(1, 1)), *steps_of([A, D], [1, 1, 3], begin=fork)),
                  "a beam takes the other's place, and they differ after that"),
-        Schedule("forked", (start_of([A]), *steps_of([A], [third]), Call("fork", other="t"), *(call for i in range(3) for call in (
-            *steps_of([A], [1], "s", third + i), *steps_of([D], [1], "t", third + i)))), "one prefix, continued twice"),
+        Schedule("forked", (start_of([A]), *steps_of([A], [fork]), Call("fork", other="t"), *(call for i in range(3) for call in (
+            *steps_of([A], [1], "s", fork + i), *steps_of([D], [1], "t", fork + i)))), "one prefix, continued twice"),
         Schedule("taken back", (start_of([A]), *steps_of([A], [third]), *steps_of([P], [3], begin=third), Call("truncate", length=third),
                                 *steps_of([A], [1, 1], begin=third)), "three tokens are proposed, and none is taken"),
         Schedule("taken back in part", (start_of([A]), *steps_of([A], [third - 2]), Call("step", rows=(Row(P, third - 2, third + 2),)), Call("truncate", length=third),
@@ -439,7 +440,7 @@ class Altered:
     """A run with other ids in one part of what a token's result can depend on.
 
     part  "before": tokens of its row in earlier calls; "not the first": these, but for the first token of all; "after": of its row in its call,
-          behind it; "padding"; "others": of other rows of its state; "requests": of other states
+          behind it; "padding"; "others": of other rows of its state; "requests": of other states; "taken back": what was proposed in earlier calls
     """
 
     part: str
@@ -456,10 +457,10 @@ class Altered:
         before = is_token & (own and call < self.call)
         return {"before": before, "not the first": before & (column - tokens.left + tokens.begin > 0), "after": is_token & (own and call == self.call) & (column > self.column),
                 "padding": ~is_token & (state == self.state), "others": is_token & (state == self.state and not own and call <= self.call),
-                "requests": is_token & (state != self.state)}[self.part]
+                "requests": is_token & (state != self.state), "taken back": before & (tokens.sequence == P)}[self.part]
 
 
-PARTS = ("before", "not the first", "after", "padding", "others", "requests")
+PARTS = ("before", "not the first", "after", "padding", "others", "requests", "taken back")
 
 
 class Playing:

@@ -13,7 +13,7 @@ from pathlib import Path
 from recorded import ROOT, np
 
 import attn
-from attn.calls import is_placed
+from attn.calls import Check, is_placed
 from attn.calls_lines import is_misplaced
 from attn.calls_mistakes import KINDS, MISTAKES
 from attn.calls_reference import Decoder, norm, softmax
@@ -108,6 +108,28 @@ class RightOnes(unittest.TestCase):
         adapter.is_wrong = True
         self.assertIn("page_too_many", names(checked(adapter)))
 
+    def test_rows_that_share_a_page_write_it(self):
+        """Pages of 2 to 13 tokens, where the next one is taken only when it is written."""
+        class Lazy(Decoder):
+            def write_pages(self, state, layer, new):
+                for row, column in np.argwhere(new["order"] >= 0):
+                    order, table = int(new["order"][row, column]), state.tables[row]
+                    if order == len(table) * self.page:
+                        table.append(self.free)
+                        self.free += 1
+                    self.pool[layer][:, table[order // self.page], order % self.page] = new["keys"][row, column], new["values"][row, column]
+
+            def copied(self, table):
+                return list(table) if self.is_wrong else super().copied(table)
+
+        for page in (2, 3, 4, 6, 8, 12):
+            decoder = Lazy(page=page, layers=1)
+            for decoder.is_wrong in (False, True):
+                found = Check(decoder, 37, 64, 0, None, None, None, 0)
+                found.begin()
+                found.run_all()
+                self.assertEqual([one.schedule.name for one in found.outcomes if one.is_wrong], ["one beam goes on", "forked"] * decoder.is_wrong, page)
+
     def test_a_cache_of_fewer_bits_needs_a_tolerance(self):
         class Rounded(Decoder):
             def store(self, state, layer, new):
@@ -164,6 +186,59 @@ class Mistakes(unittest.TestCase):
         sink = 1 - 1 / np.arange(2.0, 14)  # what a sink leaves of the weights of n equal keys
         self.assertIsNone(is_placed(sink[:, None], 1e-9))
 
+    def test_a_mask_of_padding_is_right_without_padding(self):
+        """With a window, too, or it has the pattern of mistakes with the window."""
+        for mistake in (one for one in MISTAKES if one.is_of_others and "allowed" in one.overrides):
+            for options in ({"window": 6}, {"window": 6, "kept": 2}):
+                decoder = mistake.made(**options)
+                decoder.whole = Decoder(**options).at_once
+                report = checked(decoder, window=6)
+                wrong = {name for name, rows in report.pattern.items() if any("x" in marks for marks in rows.values())}
+                self.assertTrue(wrong <= {name for name in report.pattern if "padd" in name or name == "joined later"}, f"{mistake.id}: {wrong}")
+
+    def test_a_mistake_has_its_name_in_each_kind_of_cache(self):
+        """A cache that keeps what the next token sees, and no more; a mask in which each token sees itself."""
+        class Older(Decoder):
+            def past_of_call(self, state, past, order):
+                return {**past, "order": np.where(past["order"] < state.count[:, None] - self.window + 1, -1, past["order"])}
+
+        class Unmasked(Older):
+            def allowed(self, state, queries, keys):
+                queries, keys = queries[:, :, None], keys[:, None, :]
+                far = queries - keys
+                return (keys >= 0) & (far >= 0) & ((far < self.window) | (queries.shape[1] > 1 and state.calls > 0))
+
+        class FirstRow(Decoder):
+            def allowed(self, state, queries, keys):
+                n, m = queries.shape[1], keys.shape[1]
+                column, own = np.arange(m), np.arange(m - n, m)[:, None]
+                return (column <= own) & (queries[:, :, None] >= 0) & ((keys[:1, None, :] >= 0) | (column == own))
+
+        for adapter, options, name in ((Older(window=6, kept=2, layers=3), {"window": 6}, "first_tokens_overwritten"),
+                                       (Unmasked(window=6, layers=3), {"window": 6}, "window_not_masked_in_chunks"), (FirstRow(layers=3), {}, "mask_of_first_row")):
+            adapter.whole = Decoder(layers=3, window=adapter.window, kept=adapter.kept).at_once
+            self.assertIn(name, names(checked(adapter, **options)))
+
+    def test_what_was_taken_back_tells_one_too_many_from_one_too_few(self):
+        class TooFew(Decoder):
+            def truncate(self, state, length):
+                return Decoder.truncate(self, state, length + 1)
+
+        self.assertEqual(names(checked(TooFew())), set())
+        self.assertEqual(names(checked(mistake_called("one_too_many_taken_back").made(seed=3))), {"one_too_many_taken_back"})
+
+    def test_positions_that_a_loop_gives_wrongly(self):
+        """It counts them itself, with padding and without."""
+        class Ahead(Decoder):
+            def told(self, state, order, given, layer):
+                return given + (state.calls > 0)
+
+            def counted(self, state, order, layer):
+                return self.told(state, order, super().counted(state, order, layer), layer)
+
+        for positions in ("rotary", "learned"):
+            self.assertIn("positions_one_ahead", names(checked(Ahead(positions=positions, layers=3))))
+
     def test_a_name_needs_the_same_pattern(self):
         class Forgets(Decoder):
             """Its 20th token is never seen again, which no mistake of the list does."""
@@ -204,6 +279,7 @@ class Reports(unittest.TestCase):
 
     def test_a_bias_of_one_step(self):
         self.expect(Falcon(False), Falcon(True), "alibi_of_one_step", "two calls", {"positions_restart", "positions_counted_twice"}, kind="alibi")
+        self.expect(Falcon(False), Falcon(True, in_chunks=False), "alibi_of_one_step", "two calls", kind="alibi")
 
     def test_a_page_too_many(self):
         for page in (4, 16):
@@ -264,8 +340,8 @@ class Gpt(attn.Calls):
 
 
 class Falcon(attn.Calls):
-    def __init__(self, is_wrong):
-        self.model, self.is_wrong = Gpt(), is_wrong
+    def __init__(self, is_wrong, in_chunks=True):
+        self.model, self.is_wrong, self.in_chunks = Gpt(), is_wrong, in_chunks
         self.model.places[:] = 0
 
     def start(self, batch):
@@ -274,7 +350,7 @@ class Falcon(attn.Calls):
     def step(self, ids, state):
         past = 0 if state[0] is None else state[0][0].shape[2]
         n = ids.shape[1]
-        of_keys = np.concatenate([np.zeros(past), np.arange(n)]) if self.is_wrong else np.arange(past + n)
+        of_keys = np.concatenate([np.zeros(past), np.arange(n)]) if self.is_wrong and (n == 1 or self.in_chunks) else np.arange(past + n)
         slopes = np.array([0.5, 0.25])[None, :, None, None]
         x, new = self.model.tokens[ids], []
         for weights, before in zip(self.model.layers, state):
