@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 
-from .kept import isinstance, print, settrace
+from .kept import isinstance, print, settrace, use_tool_id
 from .asked import Call, results_in
 from .code import Code, OwnCode
 from .file import File, LARGEST, MOST
@@ -278,17 +278,28 @@ def _notice_tracer(function):
     settrace(function)
 
 
+def _notice_debugger(tool, name):
+    """Stands in sys.monitoring.use_tool_id's place: pdb begins so from Python 3.14 on, and takes the tracing of each frame when it goes on."""
+    for recorder in _active if tool == sys.monitoring.DEBUGGER_ID else ():
+        recorder.lost[TAKEN] = None
+    use_tool_id(tool, name)
+
+
 def _watch_threads_and_tracers():
     global _threads_before
     _threads_before = getattr(threading, "_trace_hook", None)
     threading.settrace(_on_call_in_new_thread)
     sys.settrace = _notice_tracer
+    if use_tool_id is not None:
+        sys.monitoring.use_tool_id = _notice_debugger
 
 
 def _unwatch():
     threading.settrace(_threads_before)
     if sys.settrace is _notice_tracer:
         sys.settrace = settrace
+    if use_tool_id is not None and sys.monitoring.use_tool_id is _notice_debugger:
+        sys.monitoring.use_tool_id = use_tool_id
 
 
 def _after_fork():
