@@ -582,6 +582,27 @@ TEST_CASE("variables are not related by the round of the loop that they were ass
     CHECK(result.pairs.size() == 2);
 }
 
+TEST_CASE("what follows an array of no account is off by what that was computed from", "[diff]")
+{
+    // one scales the scores, the other the keys: the products differ, the scaled scores by roundings of queries and keys
+    const auto run = [](double noise, double product) {
+        Writer writer({.type = NumberType::float64});
+        const auto x = [&](const Shape& k) { return given(0, k[0], k[1]); };
+        const auto off = [&](double size) {
+            return [size, noise](const Shape& k) {
+                return given(1, k[0], k[1]) * (1 + size * noise * std::sin(1.0 + static_cast<double>(7 * k[0] + k[1])));
+            };
+        };
+        writer.add("x", {4, 6}, {}, x);
+        writer.add("queries", {4, 6}, {"x"}, off(5e-15));
+        writer.add("product", {4, 6}, {"queries"}, [&](const Shape& k) { return product * given(2, k[0], k[1]); });
+        writer.add("scores", {4, 6}, {"product"}, off(2e-14));
+        return writer.run;
+    };
+    CHECK(compare_runs(run(0, 1), run(1, 0.5)).passed());
+    CHECK(compare_runs(run(0, 1), run(10, 0.5)).verdict() == Likeness::different);
+}
+
 TEST_CASE("what a mask's numbers are added to is compared at its own size", "[diff]")
 {
     const auto run = [](double factor) {

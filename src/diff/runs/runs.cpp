@@ -138,9 +138,12 @@ private:
             before = operands(a_, pairing.a);
             before.take(operands(b_, pairing.b));
         }
-        const Off now = pairing.found ? judge_numbers(pair, pairing, before) : Off{.is_different = true};
-        if (now.is_different)
+        Off now = pairing.found ? judge_numbers(pair, pairing, before) : Off{.is_different = true};
+        if (now.is_different) { // which may be of no account: what follows is off by no less than its operands
             pair.likeness = Likeness::different;
+            now.rms = before.rms;
+            now.largest = before.largest;
+        }
         pair.follows = now.is_different && before.is_different;
         for (auto* off : {&a_.off[pairing.a], &b_.off[pairing.b]}) {
             *off = off->value_or(Off{});
