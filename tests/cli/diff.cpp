@@ -610,7 +610,7 @@ TEST_CASE("what MINE returned beside a whole result is not taken for the result'
 TEST_CASE("attn diff is undecided where the last array of a dump was not compared: it can be the result", "[cli][diff]")
 {
     DiffDesk desk;
-    Array final = desk.arrays["context"];
+    Array final = desk.arrays["output"];
     for (double& number : final.values)
         number *= 2;
     desk.arrays["z"] = final;
