@@ -49,6 +49,17 @@ std::string text_of(const Diff::World& world, const std::string& name)
                : fmt::format("{} ({}:{})", name, origin->second.file, origin->second.line);
 }
 
+/// The last array of MINE, where it says nothing of what its arrays were computed from: its result, as in two runs.
+std::optional<std::string> last_array(const Diff::World& world)
+{
+    const MyGraph& graph = world.mine->graph();
+    const auto is_real = [&](const std::string& name) {
+        return world.mine->views().find(name)->second->type == ElementType::real;
+    };
+    const auto last = std::ranges::find_if(graph.order().rbegin(), graph.order().rend(), is_real);
+    return graph.knows_reads() || last == graph.order().rend() ? std::nullopt : std::optional(*last);
+}
+
 /// True where MINE can have the result among the arrays that are no step: it was recorded whole, all others have a step's name, so
 /// that one can be misspelt, or one has as many numbers.
 bool can_have_result(const Diff& diff, const DiffOptions& options)
@@ -135,6 +146,14 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
 
     if (diff.steps.empty())
         return ledger;
+    if (const auto last = listing.results.empty() ? last_array(world) : std::nullopt;
+        last && std::ranges::count(diff.extra, *last) > 0) {
+        ledger.not_compared.push_back(*last);
+        ledger.open.push_back(fmt::format("{0}, the last array of MINE, can be its result, and was not compared: "
+                                          "--map {0}=STEP says which it is; what is no result is saved before it, or "
+                                          "left out",
+                                          *last));
+    }
     // Where MINE says nothing of what its arrays were computed from, any of that size can be a gradient.
     const auto gradient = std::ranges::find_if(diff.extra, [&](const std::string& name) {
         return world.mine->graph().knows_reads() ? can_be_gradient(world, name)

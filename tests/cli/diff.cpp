@@ -607,6 +607,25 @@ TEST_CASE("what MINE returned beside a whole result is not taken for the result'
     CHECK(json["compared"]["not_compared"] == Json::array({"z"}));
 }
 
+TEST_CASE("attn diff is undecided where the last array of a dump was not compared: it can be the result", "[cli][diff]")
+{
+    DiffDesk desk;
+    Array final = desk.arrays["output"];
+    for (double& number : final.values)
+        number *= 2;
+    desk.arrays["z"] = final;
+    const Ended ended = desk.compared();
+    CHECK(ended.code == 1);
+    CHECK_THAT(ended.output, ContainsSubstring("undecided: z, the last array of MINE, can be its result"));
+    CHECK(desk.compared_as_json()["compared"]["not_compared"] == Json::array({"z"}));
+
+    // what was saved before the result is listed and passes; so do whole numbers
+    desk.arrays.erase("z");
+    desk.arrays["aside"] = final;
+    desk.arrays["z"] = Array{{2}, {3, 4}, ElementType::integer};
+    CHECK(desk.compared().code == 0);
+}
+
 TEST_CASE("attn diff is undecided where a recording has not the reference's result, or lost something", "[cli][diff]")
 {
     OwnProgram mine;

@@ -565,3 +565,89 @@ TEST_CASE("runs that have nothing in common are not the same", "[diff]")
     REQUIRE(shaped.first_different() != nullptr);
     CHECK(shaped.first_different()->is_shape_wrong);
 }
+
+TEST_CASE("variables are not related by the round of the loop that they were assigned in", "[diff]")
+{
+    const auto run = [](const std::string& variable, double share) {
+        Writer writer({});
+        writer.add("x", {4, 6}, {}, [](const Shape& k) { return given(0, k[0], k[1]); });
+        const auto part = [&](double of) { return [of](const Shape& k) { return of * given(1, k[0], k[1]); }; };
+        writer.add("f." + variable + ".0", {4, 6}, {"x"}, part(share));
+        writer.add("f." + variable + ".1", {4, 6}, {"f." + variable + ".0", "x"}, part(share * share));
+        writer.add("y", {4, 6}, {"f." + variable + ".1"}, part(1));
+        return writer.run;
+    };
+    const RunsDiff result = compare_runs(run("acc", 0.7), run("total", 0.3));
+    CHECK(result.passed());
+    CHECK(result.pairs.size() == 2);
+}
+
+TEST_CASE("what follows an array of no account is off by what that was computed from", "[diff]")
+{
+    // one scales the scores, the other the keys: the products differ, the scaled scores by roundings of queries and keys
+    const auto run = [](double noise, double product) {
+        Writer writer({.type = NumberType::float64});
+        const auto x = [&](const Shape& k) { return given(0, k[0], k[1]); };
+        const auto off = [&](double size) {
+            return [size, noise](const Shape& k) {
+                return given(1, k[0], k[1]) * (1 + size * noise * std::sin(1.0 + static_cast<double>(7 * k[0] + k[1])));
+            };
+        };
+        writer.add("x", {4, 6}, {}, x);
+        writer.add("queries", {4, 6}, {"x"}, off(5e-15));
+        writer.add("product", {4, 6}, {"queries"}, [&](const Shape& k) { return product * given(2, k[0], k[1]); });
+        writer.add("scores", {4, 6}, {"product"}, off(2e-14));
+        return writer.run;
+    };
+    CHECK(compare_runs(run(0, 1), run(1, 0.5)).passed());
+    CHECK(compare_runs(run(0, 1), run(10, 0.5)).verdict() == Likeness::different);
+}
+
+TEST_CASE("what a mask's numbers are added to is compared at its own size", "[diff]")
+{
+    const auto run = [](double factor) {
+        Writer writer({});
+        writer.add("x", {3, 3}, {}, [](const Shape& k) { return given(0, k[0], k[1]); });
+        writer.add("masked", {3, 3}, {"x"},
+                   [&](const Shape& k) { return factor * given(1, k[0], k[1]) - (k[1] > k[0] ? 1e4 : 0); });
+        return writer.run;
+    };
+    CHECK(compare_runs(run(1), run(1 + 2e-7)).passed());
+    CHECK(compare_runs(run(1), run(1 + 5e-5)).verdict() == Likeness::different);
+
+    // roundings of a number that stands apart are those of its own size
+    RecordedRun a = run(1), b = a;
+    b.arrays.back().second.values[2] += 0.0009765625;
+    CHECK(compare_runs(a, b).passed());
+}
+
+TEST_CASE("a few numbers of a short type have the roundings of those that they were computed from", "[diff]")
+{
+    const auto run = [](double mean) {
+        Writer writer({.type = NumberType::bfloat16});
+        writer.add("x", {3, 6}, {}, [](const Shape& k) { return given(0, k[0], k[1]); });
+        writer.add("mean", {3}, {"x"}, [&](const Shape& k) { return k[0] == 0 ? mean : 0.5; });
+        return writer.run;
+    };
+    CHECK(compare_runs(run(0.80078125), run(0.796875)).passed()); // a rounding of bfloat16
+    CHECK(compare_runs(run(0.80078125), run(0.8984375)).verdict() == Likeness::different);
+}
+
+TEST_CASE("arrays without reads that differ before the same result leave two runs undecided", "[diff]")
+{
+    // tiles of other sizes: sums so far have one name and other numbers
+    RecordedRun a = run_decoder({.layers = 1}), b = a;
+    for (double& number : b.arrays[1].second.values)
+        number *= 0.6;
+    CHECK(compare_runs(a, b).passed()); // what was computed from them is the same, as reads say
+    for (RecordedRun* run : {&a, &b})
+        run->origins.clear();
+    const RunsDiff result = compare_runs(a, b);
+    CHECK(result.verdict() == Likeness::undecided);
+    REQUIRE(result.why_undecided.size() == 1);
+    CHECK(result.why_undecided[0].find("layers.0.scores") != std::string::npos);
+    for (double& number : b.arrays.back().second.values)
+        number *= 0.6;
+    CHECK(names_of(compare_runs(a, b), Likeness::different) ==
+          std::vector<std::string>{"layers.0.scores", "layers.0.output"});
+}

@@ -20,6 +20,7 @@ namespace attn::diff {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double stands_apart = 100; ///< from the other numbers, over their size: a mask's
 
 bool is_same(double a, double b) { return (std::isnan(a) && std::isnan(b)) || a == b; }
 
@@ -118,25 +119,25 @@ double Apart::off() const { return !is_finite ? infinity : difference == 0 ? 0 :
 
 double size_of(const std::vector<double>& numbers)
 {
-    constexpr double smallest_of_masks = 1e4, most = 1000; // over one of the smallest
+    constexpr double smallest_of_masks = 5e3; // a score is added to -10000
     std::vector<double> sizes;
-    double squares = 0, finite = 0;
+    double squares = 0, count = 0;
     for (const double number : numbers)
         if (std::isfinite(number)) {
-            squares += number * number;
-            ++finite;
-            if (number != 0)
-                sizes.push_back(std::abs(number));
+            sizes.push_back(std::abs(number));
+            count += number == 0 ? 1 : 0;
         }
-    if (sizes.empty())
+    std::erase(sizes, 0.0);
+    std::ranges::sort(sizes);
+    if (sizes.empty() || (sizes.back() >= smallest_of_masks && sizes.front() == sizes.back()))
         return 0;
-    const double size = std::sqrt(squares / finite);
-    const auto [least, largest] = std::ranges::minmax(sizes);
-    if (largest < smallest_of_masks)
-        return size;
-    const auto small = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 100);
-    std::ranges::nth_element(sizes, small);
-    return least == largest ? 0 : std::min(size, most * *small);
+    for (const double size : sizes) {
+        if (squares > 0 && size >= smallest_of_masks && size > stands_apart * std::sqrt(squares / count))
+            break;
+        squares += size * size;
+        ++count;
+    }
+    return std::sqrt(squares / count);
 }
 
 Apart measure(const Aligned& both)
@@ -162,7 +163,8 @@ Apart measure(const Aligned& both)
     double squares = 0;
     for (std::size_t k = 0; k < a.size(); ++k) {
         const double off = std::abs(a[k] - b[k]), size = std::max({std::abs(a[k]), std::abs(b[k]), apart.rms});
-        squares += off * off;
+        const double share = apart.rms > 0 && size > stands_apart * apart.rms ? off * apart.rms / size : off;
+        squares += share * share;
         if (off > apart.largest * size) {
             apart.largest = off / size;
             apart.worst = apart.is_finite ? finite[k] : apart.worst;

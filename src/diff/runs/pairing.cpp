@@ -34,7 +34,7 @@ struct Name {
                 call = word + '.' + call;
             if (is_call)
                 continue;
-            last = place.empty() ? plain : last;
+            last = variable.empty() ? plain + '.' + last : last;
             place = (is_last ? word : plain) + '.' + place;
             std::string& words = is_number(plain) ? numbers : variable;
             words = plain + '.' + words;
@@ -44,7 +44,7 @@ struct Name {
 
     std::string place, call;
     std::string variable, numbers; ///< its place without any numbers, and those of layers and loops
-    std::string last;              ///< its last word
+    std::string last;              ///< its last word that is no number, and the numbers after that
 };
 
 /// How names are related, from the surest on: the variable of one is the other's, in another assignment, call or round of a loop.

@@ -22,19 +22,23 @@ namespace attn::diff {
 namespace {
 
 /// The shortest type that holds all numbers, where they tell of it: whole numbers and few digits are of any type.
-NumberType type_of(const Array& array)
+std::optional<NumberType> type_of(const Array& array)
 {
+    bool can_be_short = false;
     constexpr std::size_t enough = 4; // different numbers; a mask of -10000 is of any type
     for (const NumberType type : {NumberType::bfloat16, NumberType::float16, NumberType::float32}) {
         std::set<double> telling;
         for (const double number : array.values)
             if (telling.size() < enough && needs_digits(type, number))
                 telling.insert(std::abs(number));
-        if (array.type == ElementType::real && !telling.empty() && telling.size() >= std::min(enough, array.size()) &&
-            std::ranges::all_of(array.values, [type](double number) { return is_exactly(type, number); }))
+        if (array.type != ElementType::real ||
+            !std::ranges::all_of(array.values, [type](double number) { return is_exactly(type, number); }))
+            continue;
+        if (!telling.empty() && telling.size() >= std::min(enough, array.size()))
             return type;
+        can_be_short = true;
     }
-    return NumberType::float64;
+    return can_be_short ? std::nullopt : std::optional(NumberType::float64);
 }
 
 /// How far off what was computed so far is.
@@ -103,6 +107,7 @@ public:
             judge(pairing);
         find_effects();
         find_undecided();
+        find_unknown_effects();
         for (Side* side : {&a_, &b_})
             judge_results(*side);
         if (pairings_.empty())
@@ -133,9 +138,12 @@ private:
             before = operands(a_, pairing.a);
             before.take(operands(b_, pairing.b));
         }
-        const Off now = pairing.found ? judge_numbers(pair, pairing, before) : Off{.is_different = true};
-        if (now.is_different)
+        Off now = pairing.found ? judge_numbers(pair, pairing, before) : Off{.is_different = true};
+        if (now.is_different) { // which may be of no account: what follows is off by no less than its operands
             pair.likeness = Likeness::different;
+            now.rms = before.rms;
+            now.largest = before.largest;
+        }
         pair.follows = now.is_different && before.is_different;
         for (auto* off : {&a_.off[pairing.a], &b_.off[pairing.b]}) {
             *off = off->value_or(Off{});
@@ -334,6 +342,30 @@ private:
                 why(fmt::format("{} is incomplete: {}", side->letter, side->run.incomplete));
     }
 
+    /// Where it is not known what was computed from an array, one that is different can be of no account if the results are the same.
+    void find_unknown_effects()
+    {
+        const auto are_results_same = [&](const Side& side) {
+            return std::ranges::all_of(side.results, [&](std::size_t node) {
+                return !side.pairs[node].empty() &&
+                       std::ranges::all_of(side.pairs[node], [&](std::size_t pair) { return is_same(pair); });
+            });
+        };
+        if (knows_reads() || !are_results_same(a_) || !are_results_same(b_))
+            return;
+        std::vector<std::string> names;
+        for (RunPair& pair : result_.pairs)
+            if (pair.likeness == Likeness::different) {
+                pair.likeness = Likeness::undecided;
+                names.push_back(pair.a);
+            }
+        if (!names.empty())
+            why(fmt::format(
+                "the last arrays are the same, and whether anything was computed from {}, or it is a result "
+                "itself, is not known: record both runs",
+                fmt::join(names, ", ")));
+    }
+
     void find_between()
     {
         const RunPair* first = result_.first_different();
@@ -416,7 +448,7 @@ Graph::Graph(const RecordedRun& recorded) : run(recorded), reads(size()), reader
             if (const auto found = places.find(read); found != places.end())
                 reads[i].push_back(found->second);
         places.emplace(name(i), i);
-        types.push_back(type_of(array(i)));
+        types.push_back(type_of(array(i)).value_or(i == 0 ? NumberType::float64 : types_so_far[i - 1]));
         types_so_far.push_back(i == 0 ? types[0] : shorter(types[i], types_so_far[i - 1]));
     }
     knows_reads = all_known && std::ranges::any_of(reads, [](const auto& one) { return !one.empty(); });
