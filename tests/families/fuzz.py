@@ -257,15 +257,16 @@ def model_of(folder, how, from_config):
 
     attention = how.get("attention", "eager")
     kind = getattr(transformers, how["heads"]) if "heads" in how else transformers.AutoModelForCausalLM
+    build = kind.from_config if "heads" not in how else kind
+    config = transformers.AutoConfig.from_pretrained(folder)
+    config._attn_implementation = attention
+    config.dtype = None
+    # Of a file's tensors, too: its config may now be that of another family, whose sizes it lacks.
+    with torch.device("meta"):
+        weights = sum(tensor.numel() for tensor in build(copy.deepcopy(config)).parameters())
+    if weights > MOST_WEIGHTS:
+        raise LeftOut("large")
     if from_config:
-        config = transformers.AutoConfig.from_pretrained(folder)
-        config._attn_implementation = attention
-        config.dtype = None
-        build = kind.from_config if "heads" not in how else kind
-        with torch.device("meta"):
-            weights = sum(tensor.numel() for tensor in build(copy.deepcopy(config)).parameters())
-        if weights > MOST_WEIGHTS:
-            raise LeftOut("large")
         return build(config)
     model, told = kind.from_pretrained(
         folder, dtype=torch.float64, attn_implementation=attention, experts_implementation="eager", output_loading_info=True

@@ -220,6 +220,9 @@ Settings settings_of(const Family& family, const Json& config, const std::vector
     }
     if (settings.own_layers)
         settings.layers = settings.own_layers;
+    settings.activation = settings.own_activation.value_or(settings.activation);
+    if (settings.own_gate)
+        settings.is_gated = settings.own_gate;
     const auto is_of_config = [&](const std::string& name) { return *settings.architectures == std::vector{name}; };
     const bool is_encoder_alone = towers_of(family, config) == std::vector<std::string>{"encoder"};
     if (!settings.architectures || is_encoder_alone || std::ranges::any_of(family.architectures, is_of_config))

@@ -18,6 +18,10 @@ struct Parameters {
 Parameters parameters_of(const Settings& settings, bool is_windowed)
 {
     const bool is_old = settings.rotary_scaling.is_object() && !settings.rotary_scaling.empty();
+    const bool is_new = settings.rotary_parameters.is_object() && !settings.rotary_parameters.empty();
+    if (is_old && is_new && settings.has_rotary_by_layer_type)
+        throw Error("has rope_scaling and rope_parameters, expected one of them: transformers puts the fields of the "
+                    "first into the second's full_attention");
     if (is_old && settings.rotary_base_of_window && is_windowed) // it is about layers without a window
         return {"rope_scaling", Json::object()};
     if (is_old)

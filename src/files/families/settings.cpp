@@ -308,6 +308,8 @@ const std::vector<Setting>& all_settings()
         row("activation", &Settings::activation),
         {"activation_and_head", set_activation_and_head},
         {"activation_and_gate", set_activation_and_gate},
+        row("own_activation", &Settings::own_activation),
+        row("own_gate", &Settings::own_gate),
         from_0("expert_count", &Settings::expert_count),
         row("sparse_step", &Settings::sparse_step),
         from_0("dense_layers", &Settings::dense_layers),

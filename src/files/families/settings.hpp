@@ -83,7 +83,9 @@ struct Settings {
     bool is_parallel = false, adds_to_norms = false;
     double residual_scale = 1;
     Activation activation = default_activation;
-    std::optional<bool> is_gated = {}; ///< where the configuration says whether the network is
+    std::optional<bool> is_gated = {};             ///< where the configuration says whether the network is
+    std::optional<Activation> own_activation = {}; ///< where another field, beside that of the network, says it
+    std::optional<bool> own_gate = {};
 
     /// @name A mixture of experts: how many there are, in which layers, and how tokens choose among them
     /// @{

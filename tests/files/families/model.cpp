@@ -450,10 +450,36 @@ TEST_CASE("a decoder needs what its encoder gives, and no other model takes that
     CHECK_THROWS_WITH(memory_cache(words, llama.weights), ContainsSubstring("layer 0 has no cross-attention"));
     CHECK_THROWS_WITH(read_model(goldens / "t5", read_weights(goldens / "t5"), {0, 1}),
                       ContainsSubstring("computed as a whole"));
-    CHECK_THAT(refused("t5", [](nlohmann::json& config) { config["feed_forward_proj"] = "gated-gelu"; }),
+    CHECK_THAT(refused("t5",
+                       [](nlohmann::json& config) {
+                           config["feed_forward_proj"] = "gated-gelu";
+                           config.erase("is_gated_act");
+                       }),
                ContainsSubstring("has no gate of its network, and config.json says that there is one"));
+    CHECK_THAT(refused("t5", [](nlohmann::json& config) { config["is_encoder_decoder"] = false; }),
+               ContainsSubstring("one cache for both attentions"));
     CHECK_THAT(refused("t5", [](nlohmann::json& config) { config["relative_attention_num_buckets"] = 6; }),
                ContainsSubstring("relative_attention_bias.weight is (8, 4), expected (buckets, h) = (6, 4)"));
+}
+
+TEST_CASE("a network has the activation and the gate that dense_act_fn and is_gated_act say, whatever feed_forward_proj does",
+          "[families]")
+{
+    const Model umt5 = model_in(goldens / "umt5");
+    const Integers ids{3, 1, 7};
+    for (const nlohmann::json& other : {nlohmann::json("relu"), nlohmann::json("gated-gelu"), nlohmann::json()}) {
+        INFO(other.dump());
+        const TemporaryFolder folder;
+        nlohmann::json config = read_json_object(goldens / "umt5" / "config.json", "a configuration");
+        REQUIRE(config["dense_act_fn"] == "silu");
+        config.erase("feed_forward_proj");
+        if (!other.is_null())
+            config["feed_forward_proj"] = other;
+        std::ofstream(folder / "config.json") << config.dump();
+        const Model changed = read_model(folder / "", read_weights(goldens / "umt5"));
+        CHECK(same_bits(language_model(ids, changed.encoder->weights, changed.encoder->description),
+                        language_model(ids, umt5.encoder->weights, umt5.encoder->description)));
+    }
 }
 
 TEST_CASE("an encoder of a model that has a decoder, too, can be published alone", "[families]")
@@ -711,6 +737,8 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
                ContainsSubstring("known of this family is LlamaForCausalLM"));
     CHECK_THAT(refused("llama", with("num_attention_heads", 8)),
                ContainsSubstring("q_proj.weight is (24, 24), expected (h_d_k, d_model) = (48, 24)"));
+    CHECK_THAT(refused("gemma3", with("rope_scaling", {{"rope_type", "linear"}, {"factor", 4.0}})),
+               ContainsSubstring("has rope_scaling and rope_parameters, expected one of them"));
     CHECK_THAT(refused("gemma3", with("layer_types", {"full_attention"})),
                ContainsSubstring("layer_types lists 1 layers"));
     CHECK_THAT(refused("falcon-new", with("parallel_attn", false)), ContainsSubstring("transformers fails"));
