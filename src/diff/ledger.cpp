@@ -20,6 +20,13 @@ bool is_gradient_of_input(const Diff::World& world, const std::string& path)
     return input_of_gradient(path, world.reference, world.names).has_value();
 }
 
+/// @param result  the step that all others lead to
+bool stands_for_result(const Diff::World& world, std::size_t result, const Claim& claim)
+{
+    const std::string& path = world.reference[claim.step].path;
+    return claim.step == result || path == last_token_path || is_gradient_of_input(world, path);
+}
+
 /// True where an array that is no step can be a wrong gradient of a weight: it is called a gradient, or nothing in MINE was
 /// computed from it.
 bool can_be_gradient(const Diff::World& world, const std::string& name)
@@ -96,11 +103,22 @@ bool has_result(const Diff& diff)
 {
     const Diff::World& world = *diff.world;
     const std::size_t result = result_of(world.recording);
-    const auto is_it = [&](const Claim& claim) {
-        return claim.step == result || is_gradient_of_input(world, world.reference[claim.step].path);
-    };
-    return std::ranges::any_of(world.claims.claims, is_it) &&
+    return std::ranges::any_of(world.claims.claims,
+                               [&](const Claim& claim) { return stands_for_result(world, result, claim); }) &&
            std::ranges::none_of(diff.extra, [&](const std::string& name) { return can_be_gradient(world, name); });
+}
+
+/// True where something that MINE returned is the result, and not only a step on the way to it.
+static bool returns_result(const Diff::World& world, const Ledger& ledger)
+{
+    const std::size_t result = result_of(world.recording);
+    return std::ranges::any_of(world.claims.claims, [&](const Claim& claim) {
+        const auto mine = world.mine->views().find(world.mine->name_of(claim.mine));
+        return stands_for_result(world, result, claim) && mine != world.mine->views().end() &&
+               std::ranges::any_of(ledger.results, [&](const std::string& name) {
+                   return name == mine->first || same_numbers(*world.mine->views().find(name)->second, *mine->second);
+               });
+    });
 }
 
 Ledger ledger_of(const Diff& diff, const DiffOptions& options)
@@ -146,6 +164,10 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
 
     if (diff.steps.empty())
         return ledger;
+    if (!ledger.results.empty() && ledger.not_compared.empty() && has_result(diff) && !returns_result(world, ledger))
+        ledger.open.push_back(fmt::format("MINE computed the result, {}, and returned {}, which is a step before it",
+                                          world.reference[result_of(world.recording)].path,
+                                          fmt::join(ledger.results, " and ")));
     if (const auto last = listing.results.empty() ? last_array(world) : std::nullopt;
         last && std::ranges::count(diff.extra, *last) > 0) {
         ledger.not_compared.push_back(*last);

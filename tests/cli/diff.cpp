@@ -596,6 +596,18 @@ TEST_CASE("attn diff is undecided where what a recorded call returned was not co
     CHECK_THAT(json["why_undecided"][0].get<std::string>(), ContainsSubstring("z (model.py:6), which MINE returned"));
 }
 
+TEST_CASE("attn diff is undecided where MINE computed the result, and returned a step before it", "[cli][diff]")
+{
+    OwnProgram mine;
+    mine.more = {{"results", {"y"}}};
+    REQUIRE(mine.compared().code == 0);
+    mine.more = {{"results", {"w"}}};
+    const Json json = mine.as_json();
+    CHECK(json["verdict"] == "undecided");
+    CHECK_THAT(json["why_undecided"][0].get<std::string>(),
+               ContainsSubstring("and returned w, which is a step before it"));
+}
+
 TEST_CASE("what MINE returned beside a whole result is not taken for the result's last token", "[cli][diff]")
 {
     OwnProgram mine;

@@ -462,8 +462,9 @@ TEST_CASE("a decoder needs what its encoder gives, and no other model takes that
                ContainsSubstring("relative_attention_bias.weight is (8, 4), expected (buckets, h) = (6, 4)"));
 }
 
-TEST_CASE("a network has the activation and the gate that dense_act_fn and is_gated_act say, whatever feed_forward_proj does",
-          "[families]")
+TEST_CASE(
+    "a network has the activation and the gate that dense_act_fn and is_gated_act say, whatever feed_forward_proj does",
+    "[families]")
 {
     const Model umt5 = model_in(goldens / "umt5");
     const Integers ids{3, 1, 7};
