@@ -267,6 +267,11 @@ class ComparesRuns(unittest.TestCase):
         self.assertLess(max(layer.worst for layer in rounding.layers), 1e-6)
 
         self.run_b["layers.1.out"] = self.run_a["layers.1.out"] + np.eye(3, 5, dtype="f4")
+        alone = attn.compare(self.run_a, self.run_b)  # nothing says that layers.2.out, which is the same, was computed from it
+        self.assertEqual((bool(alone), alone.verdict), (False, "undecided"))
+        self.assertIn("whether anything was computed from layers.1.out", str(alone))
+
+        self.run_b["layers.2.out"] = self.run_a["layers.2.out"] + np.eye(3, 6, dtype="f4")
         different = attn.compare(self.run_a, self.run_b)
         self.assertFalse(different)
         first = different.first_different
