@@ -611,7 +611,8 @@ class CallsReport:
             if len(self.mistakes) > 1:
                 yield f"this pattern is that of each of these {len(self.mistakes)}, and may be that of others:"
             for mistake in self.mistakes:
-                yield f"looks like {mistake.id}: {mistake.sentence} {mistake.why}" if len(self.mistakes) == 1 else f"  {mistake.id}: {mistake.sentence}"
+                said = "looks like" if self.by_numbers else "of the mistakes that are known here one has this pattern:"
+                yield f"{said} {mistake.id}: {mistake.sentence} {mistake.why}" if len(self.mistakes) == 1 else f"  {mistake.id}: {mistake.sentence}"
                 yield f"  seen: {mistake.link}"
             if not self.mistakes:
                 yield "no mistake that is known here has this pattern"
