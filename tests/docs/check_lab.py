@@ -325,7 +325,7 @@ def check_landing(reader):
         reader.wait(f"{first} === {json.dumps(before)}", f"the button of experiment {stage}, pressed again, does not give {before} back")
     reader.expect(reader.run("return document.getElementById('picture-main_page-one_head').closest('figure').hidden"), "the still picture stands beside the experiment")
     near = "return document.querySelector('[data-moving=story][data-head]').innerText"
-    reader.expect("Switch head 3 of layer 0 off" in reader.run(near) and "A head is" in reader.run(near), f"which head, and what a head is, is not said: {reader.run(near)[:200]}")
+    reader.expect("Switch head 3 of layer 0 off" in reader.run(near) and "A head decides" in reader.run(near), f"which head, and what a head is, is not said: {reader.run(near)[:200]}")
     told = "return document.querySelector('.told select').selectedOptions[0].text + ' ' + document.querySelector('.told b').textContent"
     reader.expect(reader.run(told) == "kite blue", f"told is {reader.run(told)}")
     reader.run("document.querySelectorAll('.large-map .row')[4].dispatchEvent(new MouseEvent('click'))")

@@ -74,7 +74,7 @@
             }
         } catch (error) {
             if (number === asked) {
-                tell(error.message);
+                complain(error.message);
             }
         } finally {
             document.documentElement.classList.remove("lab-computing");
@@ -82,7 +82,7 @@
     }
 
     // What is wrong stands beside what was typed.
-    function tell(message, beside = bar.querySelector(".lab-line")) {
+    function complain(message, beside = bar.querySelector(".lab-line")) {
         trouble.textContent = message;
         beside.after(trouble);
         badge.textContent = "not computed: the page shows the numbers before";
@@ -195,7 +195,7 @@
             array.values[offset] = readNumber(cell.textContent, array.type);
         } catch (error) {
             cell.classList.add("wrong");
-            tell(`${cell.dataset.cell}: ${error.message}`);
+            complain(`${cell.dataset.cell}: ${error.message}`);
             return;
         }
         cell.classList.remove("wrong");
@@ -221,7 +221,7 @@
             }
             change({ inputs: { ...state.inputs, [name]: { shape: asRow ? [1, ...shape] : shape, values, type: before.type } } });
         } catch (error) {
-            tell(`${name}: ${error.message}`, editor.querySelector("textarea") ?? undefined);
+            complain(`${name}: ${error.message}`, editor.querySelector("textarea") ?? undefined);
         }
     }
 
