@@ -60,10 +60,10 @@ std::string text_of(const Diff::World& world, const std::string& name)
 std::optional<std::string> last_array(const Diff::World& world)
 {
     const MyGraph& graph = world.mine->graph();
-    const auto is_real = [&](const std::string& name) {
-        return world.mine->views().find(name)->second->type == ElementType::real;
+    const auto can_be_it = [&](const std::string& name) {
+        return world.mine->views().find(name)->second->type == ElementType::real && !gradient_name(name);
     };
-    const auto last = std::ranges::find_if(graph.order().rbegin(), graph.order().rend(), is_real);
+    const auto last = std::ranges::find_if(graph.order().rbegin(), graph.order().rend(), can_be_it);
     return graph.knows_reads() || last == graph.order().rend() ? std::nullopt : std::optional(*last);
 }
 
