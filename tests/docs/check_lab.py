@@ -39,6 +39,10 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    def end_headers(self):
+        self.send_header("Cache-Control", "no-cache")  # a file that was built long ago would be taken for one that is not asked for again
+        super().end_headers()
+
     def do_GET(self):
         if self.path in self.answers:
             self.send_response(self.answers[self.path])
