@@ -27,6 +27,19 @@ bool stands_for_result(const Diff::World& world, std::size_t result, const Claim
     return claim.step == result || path == last_token_path || is_gradient_of_input(world, path);
 }
 
+/// True where something that MINE returned is the result, and not only a step on the way to it.
+bool returns_result(const Diff::World& world, const Ledger& ledger)
+{
+    const std::size_t result = result_of(world.recording);
+    return std::ranges::any_of(world.claims.claims, [&](const Claim& claim) {
+        const auto mine = world.mine->views().find(world.mine->name_of(claim.mine));
+        return stands_for_result(world, result, claim) && mine != world.mine->views().end() &&
+               std::ranges::any_of(ledger.results, [&](const std::string& name) {
+                   return name == mine->first || same_numbers(*world.mine->views().find(name)->second, *mine->second);
+               });
+    });
+}
+
 /// True where an array that is no step can be a wrong gradient of a weight: it is called a gradient, or nothing in MINE was
 /// computed from it.
 bool can_be_gradient(const Diff::World& world, const std::string& name)
@@ -106,19 +119,6 @@ bool has_result(const Diff& diff)
     return std::ranges::any_of(world.claims.claims,
                                [&](const Claim& claim) { return stands_for_result(world, result, claim); }) &&
            std::ranges::none_of(diff.extra, [&](const std::string& name) { return can_be_gradient(world, name); });
-}
-
-/// True where something that MINE returned is the result, and not only a step on the way to it.
-static bool returns_result(const Diff::World& world, const Ledger& ledger)
-{
-    const std::size_t result = result_of(world.recording);
-    return std::ranges::any_of(world.claims.claims, [&](const Claim& claim) {
-        const auto mine = world.mine->views().find(world.mine->name_of(claim.mine));
-        return stands_for_result(world, result, claim) && mine != world.mine->views().end() &&
-               std::ranges::any_of(ledger.results, [&](const std::string& name) {
-                   return name == mine->first || same_numbers(*world.mine->views().find(name)->second, *mine->second);
-               });
-    });
 }
 
 Ledger ledger_of(const Diff& diff, const DiffOptions& options)

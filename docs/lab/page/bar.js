@@ -81,10 +81,14 @@
         }
     }
 
-    // What is wrong stands beside what was typed.
-    function complain(message, beside = bar.querySelector(".lab-line")) {
+    // What is wrong stands beside what was typed, else under the bar.
+    function warn(message, beside = bar.querySelector(".lab-line")) {
         trouble.textContent = message;
         beside.after(trouble);
+    }
+
+    function complain(message, beside) {
+        warn(message, beside);
         badge.textContent = "not computed: the page shows the numbers before";
     }
 
@@ -122,7 +126,7 @@
     const changedSteps = () => [...run.steps.keys()].filter(isChanged).length;
 
     function show() {
-        trouble.textContent = run.answer.refuted || run.answer.overflow || "";
+        warn(run.answer.refuted || run.answer.overflow || "");
         const keepFocus = document.activeElement?.dataset?.cell;
         live.show(run, { edited: inPlace, changed: path => run !== unchanged && path !== undefined && isChanged(path) });
         live.markSentences(isEdited());
@@ -286,7 +290,7 @@
             state = { inputs: found.inputs ?? {}, round: found.round ?? "", ablate: found.ablate ?? [], pitfall: found.pitfall ?? "" };
             return true;
         } catch (error) {
-            trouble.textContent = `the link can't be read: ${error.message}`;
+            warn(`the link can't be read: ${error.message}`);
             return false;
         }
     }
