@@ -209,7 +209,7 @@ def check_bar(reader):
     reader.run("document.querySelector('.lab-names button[data-name=inputs]').click(); const text = document.querySelector('.lab-editor textarea');"
                "text.value = '[1, nope]'; text.dispatchEvent(new Event('input'));")  # fmt: skip
     reader.wait("return Boolean(document.querySelector('.lab-editor textarea + .lab-trouble')?.textContent.includes('nope'))", "what is wrong does not stand below the field")
-    reader.run("[...document.querySelectorAll('.lab-editor button')].find(one => one.textContent === 'random').click()")
+    reader.run("[...document.querySelectorAll('.lab-editor button')].find(one => one.textContent === 'those of the page').click()")
     reader.wait("return document.querySelector('.lab-trouble')?.textContent === ''", "what is wrong stays, or has no place any more, after other numbers")
     reader.open("lesson_01_single_query.html", from_disk=True)
     reader.timed(lambda: reader.run("document.querySelector('.lab-open').click()"), "from the disk nothing is computed")
