@@ -83,6 +83,7 @@ ROUNDINGS = {
     **{kind: (Rounding(f"with their matrices rounded to {kind}", to_blocks(kind), True),) for kind in ("q5_1", "q5_0", "q4_1", "q4_0")},
 }
 TRIED = ("float16", "bfloat16", "q8_0")  # unless the caller says
+MINE = "mine.npz"
 
 
 # ------------------------------------------------------------------------------------------------------ the verdict
@@ -100,8 +101,6 @@ class PortReport(Report):
 
     def __str__(self) -> str:
         lines = [f"assumed: {self.assumed}\n"]
-        if self.verdict == "different" and not self.mistakes:
-            lines.append("looks like none of the well-known mistakes that were tried\n")
         if self.dump_next:
             lines.append(f"to decide, dump {', '.join(self.dump_next)}: --dump FILE\n")
         return super().__str__() + "".join(lines)
@@ -116,15 +115,18 @@ class Trial:
     def __init__(self, model: Model, weights: Arrays | None, rounding: Rounding, ids: Array, logits: Array):
         self.rounding, self._folder = rounding, OwnFolder()
         place = Path(self._folder.name, "model")
-        self.trace: Trace = run("model", model.folder(place) if weights is None else model.write(place, weights), ids=ids)
+        only_last = {"logits_to_keep": 1} if logits.ndim == 1 else {}
+        self.trace: Trace = run("model", model.folder(place) if weights is None else model.write(place, weights), ids=ids, **only_last)
         right = self.trace["output"]
         expect_logits(logits, right)
         right = right.reshape(-1, right.shape[-1])[-len(logits.reshape(-1, right.shape[-1])):]
         with np.errstate(all="ignore"):
             self.off = float(np.sqrt(np.mean((logits.reshape(right.shape) - right) ** 2) / np.mean(right**2)))
 
-    def diff(self, mine: Path, *flags: str) -> str:
-        return call("diff", self.trace.path, mine, "--diagnose", "--json", *flags, passing=(0, 1)).stdout
+    def diff(self, folder: OwnFolder, *flags: str) -> PortReport:
+        mine, as_json = Path(folder.name, MINE), Path(folder.name, "verdict.json")
+        text = call("diff", self.trace.path, mine, "--diagnose", "--json-file", as_json, *flags, passing=(0, 1)).stdout
+        return PortReport(as_json.read_text(encoding="utf-8"), text, self.trace.path, mine, [self, folder])
 
 
 def expect_logits(logits: Array, right: Array) -> None:
@@ -176,10 +178,9 @@ def check_port(model: str | os.PathLike[str], ids: Any, logits: Any, *, dump: An
         raise Error(f"weights is {weights!r}, expected {AS_THEY_LIE.text}, {', '.join(ROUNDINGS)}")
     tokens, last = ids_of(ids), logits_of(logits, shape, dtype)
     source, folder = read_model(model), OwnFolder()
-    mine = Path(folder.name, "mine.npz")
-    write_arrays(mine, {**dump_of(dump), "logits": last})
+    write_arrays(Path(folder.name, MINE), {**dump_of(dump), "logits": last})
     named = [weights] if weights else [AS_THEY_LIE.text, *TRIED]
-    found = Search(source, named, tokens, last, mine, type, ["--names", names] if names else []).report(folder)
+    found = Search(source, named, tokens, last, folder, type, ["--names", names] if names else []).report()
     found.checked = f"the logits of {'all' if last.ndim == 2 and len(last) == len(tokens) else 'the last'} of {len(tokens)} tokens" + \
         (", and the dump" if dump is not None else "")
     return found
@@ -188,41 +189,43 @@ def check_port(model: str | os.PathLike[str], ids: Any, logits: Any, *, dump: An
 class Search:
     """From references to a verdict."""
 
-    def __init__(self, model: Model, named: Sequence[str], ids: Array, logits: Array, mine: Path, type: str | None, flags: list[str]):
-        self.model, self.mine, self.flags = model, mine, flags
+    def __init__(self, model: Model, named: Sequence[str], ids: Array, logits: Array, folder: OwnFolder, type: str | None, flags: list[str]):
+        self.model, self.folder, self.flags = model, folder, flags
         self.type = type or type_of(logits)
         self.is_given = type is not None
-        self.tried: list[Trial] = []
-        for trial in trials(model, named, ids, logits):
-            self.tried.append(trial)
-            if trial.off < 1e-6:
-                break
+        self.trials = trials(model, named, ids, logits)
+        self.tried = [next(self.trials)]
 
-    def report(self, folder: OwnFolder) -> PortReport:
-        nearest = min(self.tried, key=lambda trial: trial.off if np.isfinite(trial.off) else np.inf)
-        is_near = nearest.off < 0.1 * self.tried[0].off or nearest is self.tried[0]
-        order = sorted(self.tried, key=lambda trial: trial is not nearest) if is_near else self.tried
+    def report(self) -> PortReport:
         typed, undecided = [*self.flags, "--type", self.type], None
-        # Most mistakes are made in the same way in all layers, and are found at once; in some layers they are looked for where none was.
-        for flags in ([*typed, "--everywhere"], [*typed, "--budget", "1"]):
+        # Most mistakes are made in the same way in all layers, and are found at once; in some layers they are looked for where none
+        # was. And most ports have the weights as they lie: others are made where that doesn't explain the logits.
+        everywhere = [*typed, "--everywhere"]
+        first = self.tried[0]
+        of_first = found = first.diff(self.folder, *everywhere)
+        if found.ok or found.mistakes:
+            return self.shown(found, first)
+        order = self.in_order()
+        for flags in (everywhere, typed):
             for trial in order:
-                found = self.made(trial, folder, flags)
+                found = of_first if flags is everywhere and trial is first else trial.diff(self.folder, *flags)
                 if found.ok or found.mistakes:
-                    return self.shown(found, trial, flags)
+                    return self.shown(found, trial)
                 if found.verdict == "undecided" and undecided is None:
-                    undecided = (found, trial, flags)
+                    undecided = (found, trial)
             if undecided:
                 return self.shown(*undecided)
-        flags = [*self.flags, *["--type", self.type] * self.is_given]
-        return self.shown(self.made(order[0], folder, flags), order[0], flags)
+        return self.shown(found if self.is_given else order[0].diff(self.folder, *self.flags), order[0])
 
-    def made(self, trial: Trial, folder: OwnFolder, flags: Sequence[str]) -> PortReport:
-        return PortReport(trial.diff(self.mine, *flags), "", trial.trace.path, self.mine, [trial, folder])
+    def in_order(self) -> list[Trial]:
+        """All of them; the nearest first where it is much nearer."""
+        while self.tried[-1].off >= 1e-6 and (trial := next(self.trials, None)):
+            self.tried.append(trial)
+        nearest = min(self.tried, key=lambda trial: trial.off if np.isfinite(trial.off) else np.inf)
+        return sorted(self.tried, key=lambda trial: trial is not nearest) if nearest.off < 0.1 * self.tried[0].off else self.tried
 
-    def shown(self, report: PortReport, trial: Trial, flags: Sequence[str]) -> PortReport:
-        """With the text for people, and what it rests on."""
-        flags = ["--diagnose", *flags] if report.mistakes else [flag for flag in flags if flag != "--everywhere"]  # none is looked for again
-        report.text = call("diff", trial.trace.path, self.mine, *flags, passing=(0, 1)).stdout
+    def shown(self, report: PortReport, trial: Trial) -> PortReport:
+        """With what it rests on."""
         tried = [one.rounding.text for one in self.tried]
         report.assumed = "; ".join([*self.model.said, f"weights {trial.rounding.text}", f"computed in {report.type}"])
         if not report.ok and not report.mistakes and len(tried) > 1:

@@ -3,6 +3,7 @@
 #include "diagnose.hpp"
 
 #include "altered.hpp"
+#include "first_order.hpp"
 #include "name_vocabulary.hpp"
 
 #include "attn/core/budget.hpp"
@@ -123,7 +124,15 @@ std::set<std::size_t> unknown_before_heads(std::size_t step, Diff::World& world)
     return unknown;
 }
 
-/// Tries mistakes until half of what was left of the budget is spent, or nearly all where the result is all that MINE has.
+/// A mistake as it can have been made.
+struct Trial {
+    const mistakes::Pitfall* pitfall;
+    Edits edits;
+    double unlikeness = FirstOrder::unlikely; ///< of its effect, to first order
+};
+
+/// Tries mistakes until half of what was left of the budget is spent, or nearly all where the result is all that MINE has; those
+/// first that are likely to first order.
 class Search {
     static constexpr double half = 0.5, of_result = 0.05;
 
@@ -137,6 +146,10 @@ public:
         open_.insert(wrong.step);
         open_in_heads_ = unknown_before_heads(wrong.step, world);
         open_in_heads_.insert(open_.begin(), open_.end());
+        try {
+            first_order_.emplace(wrong, world);
+        } catch (const Error&) { // there is no way back, or not enough of the budget for it: in the order of the list
+        }
     }
 
     /// The mistakes of a backward pass, or of a forward one, that give what is wrong, the nearest first.
@@ -162,54 +175,88 @@ public:
         return diagnoses;
     }
 
-    bool is_exhausted() const { return current_budget()->left() < least_left_; }
+    bool is_cut() const { return is_cut_; }
 
 private:
+    /// Each way of looking may spend half of what is left; once one is found, others that give the same are looked for as long as
+    /// that took.
     std::vector<Diagnosis> mistakes(Reach reach, bool of_gradients, bool are_general)
     {
+        std::vector<Trial> all = trials(reach, of_gradients, are_general);
+        const double begin = current_budget()->left();
+        double least_left = least_left_ + half * std::max(begin - least_left_, 0.0);
+        std::map<const mistakes::Pitfall*, Diagnosis> best;
+        for (Trial& trial : all) {
+            const double left = current_budget()->left();
+            if (left < least_left) {
+                is_cut_ = true;
+                break;
+            }
+            if (try_it(trial, best)) {
+                const double spent = begin - current_budget()->left();
+                least_left = std::max(least_left_, begin - 2 * std::max(spent, operations_of_a_second));
+            }
+        }
         std::vector<Diagnosis> diagnoses;
-        for (const mistakes::Pitfall& pitfall : mistakes::pitfalls())
-            if (pitfall.shown().step.starts_with(formula::gradient_scope) == of_gradients &&
-                pitfall.is_general == are_general)
-                if (auto one = best_form(pitfall, reach))
-                    diagnoses.push_back(std::move(*one));
+        for (auto& [pitfall, diagnosis] : best)
+            diagnoses.push_back(std::move(diagnosis));
         rank(diagnoses, wrong_.right);
         return diagnoses;
     }
 
-    /// A mistake in the form that explains the wrong numbers best; nothing where none does.
-    std::optional<Diagnosis> best_form(const mistakes::Pitfall& pitfall, Reach reach)
+    std::vector<Trial> trials(Reach reach, bool of_gradients, bool are_general)
     {
-        std::optional<Diagnosis> best;
-        for (const mistakes::PitfallForm& form : pitfall.forms)
-            for (const std::string_view value : form.values) {
-                if (!wrong_.has_effect && !form.is_named_without_effect)
-                    continue;
-                if (is_exhausted())
-                    return best;
-                const std::set<std::size_t>& open = is_of_all_heads(form) ? open_in_heads_ : open_;
-                for (Edits& edits : choices_of(form, value, reach, open, world_)) {
-                    if (is_exhausted())
-                        return best;
-                    const std::optional<double> off = distance_after(edits, wrong_, distance_, world_);
-                    if (!off || (best && best->off <= *off))
-                        continue;
-                    const Candidate candidate{&pitfall, std::move(edits), *off};
-                    if (is_explained_by(candidate, wrong_, world_))
-                        best = diagnosis_of(pitfall, candidate.edits, world_, *off);
-                    else if (constexpr double rounded = 1e-3; *off <= rounded * distance_)
-                        near_.push_back(candidate);
-                }
-            }
-        return best;
+        std::vector<Trial> trials;
+        for (const mistakes::Pitfall& pitfall : mistakes::pitfalls())
+            if (pitfall.shown().step.starts_with(formula::gradient_scope) == of_gradients &&
+                pitfall.is_general == are_general)
+                for (const mistakes::PitfallForm& form : pitfall.forms)
+                    if (wrong_.has_effect || form.is_named_without_effect)
+                        for (const std::string_view value : form.values)
+                            for (Edits& edits :
+                                 choices_of(form, value, reach, is_of_all_heads(form) ? open_in_heads_ : open_, world_))
+                                trials.push_back({&pitfall, std::move(edits)});
+        // Those in few steps first: what the others cost is not known before.
+        std::ranges::stable_sort(trials, {}, [](const Trial& trial) { return trial.edits.size(); });
+        try {
+            constexpr double quarter = 0.25;
+            const BudgetShare share(quarter);
+            for (Trial& trial : trials)
+                if (first_order_)
+                    trial.unlikeness = first_order_->unlikeness(trial.edits);
+        } catch (const BudgetError&) {
+        }
+        std::ranges::stable_sort(trials, {}, &Trial::unlikeness);
+        return trials;
     }
+
+    /// @return true where it explains the wrong numbers, and better than another form of the same mistake
+    bool try_it(Trial& trial, std::map<const mistakes::Pitfall*, Diagnosis>& best)
+    {
+        const std::optional<double> off = distance_after(trial.edits, wrong_, distance_, world_);
+        const auto known = best.find(trial.pitfall);
+        if (!off || (known != best.end() && known->second.off <= *off))
+            return false;
+        const Candidate candidate{trial.pitfall, std::move(trial.edits), *off};
+        if (is_explained_by(candidate, wrong_, world_)) {
+            best.insert_or_assign(trial.pitfall, diagnosis_of(*trial.pitfall, candidate.edits, world_, *off));
+            return true;
+        }
+        if (constexpr double rounded = 1e-3; *off <= rounded * distance_)
+            near_.push_back(candidate);
+        return false;
+    }
+
+    static constexpr double operations_of_a_second = 1e9;
 
     const Wrong& wrong_;
     Diff::World& world_;
     double distance_;
     std::set<std::size_t> open_;          ///< where a mistake can have been made
     std::set<std::size_t> open_in_heads_; ///< the same for one that mixes heads
+    std::optional<FirstOrder> first_order_;
     std::vector<Candidate> near_; ///< that roundings of the world's type don't explain, and of a shorter one can
+    bool is_cut_ = false;
     double least_left_ = current_budget()->left() * (world_.claims.claims.size() == 1 ? of_result : half);
 };
 
@@ -227,7 +274,7 @@ std::vector<Diagnosis> mistakes_that_give(const Wrong& wrong, Diff::World& world
                 diagnoses = search.mistakes(reach, of_gradients);
     if (diagnoses.empty())
         diagnoses = search.in_float32();
-    world.is_search_cut = world.is_search_cut || (diagnoses.empty() && search.is_exhausted());
+    world.is_search_cut = world.is_search_cut || (diagnoses.empty() && search.is_cut());
     return diagnoses;
 }
 

@@ -406,6 +406,8 @@ Diff::World::Recomputed Diff::World::recompute_plainly(std::size_t step)
 
 Diff::World::Recomputed Diff::World::recompute(std::size_t step, std::size_t draws, bool as_dumped)
 {
+    constexpr std::size_t many = 1024; // numbers, each of which is a draw: together they are not unlucky
+    draws = std::clamp<std::size_t>(many / std::max<std::size_t>(reference[step].value.size(), 1), 1, draws);
     const auto evaluated = [&] {
         return evaluate_both(
             step, reference[step].formula, [&](std::size_t i) -> const Array& { return plain(i, as_dumped); },

@@ -41,8 +41,8 @@ struct Function {
     /// The shape and type of the result, its loops, and what else the two below need; operands are shaped already.
     void (*shape)(Shaped& call, const Shaper& shaper) = nullptr;
 
-    bool reads_arrays =
-        false; ///< takes the numbers of an operand that is a name from its array: no cells are made of them
+    /// True for an operand whose numbers it takes from the array of a name: no cells are made of them.
+    bool (*reads)(const Shaped& operand) = nullptr;
 
     /// All its numbers, from those of its operands.
     Cells (*numbers)(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding) = nullptr;

@@ -36,7 +36,7 @@ struct Mention {
 
 class BackwardPass {
 public:
-    BackwardPass(const Recording& forward, std::size_t of, Array seed)
+    BackwardPass(const Recording& forward, std::size_t of, Array seed, bool of_inputs)
         : names_(forward), result_(forward), forward_(forward), contributions_(forward.steps.size())
     {
         for (std::size_t i = 0; i < forward.steps.size(); ++i)
@@ -44,7 +44,7 @@ public:
         for (const Alias& alias : forward.aliases)
             if (const auto step = names_.find(alias.path))
                 by_path_.emplace(alias.path, *step);
-        find_wanted(of);
+        find_wanted(of, of_inputs);
         emit(gradient_path(forward.steps[of].path), of, "", std::move(seed));
         name_aliases(of);
         send_back(of);
@@ -60,7 +60,7 @@ public:
 
 private:
     /// The steps that `of` follows from, whose numbers are real.
-    void find_wanted(std::size_t of)
+    void find_wanted(std::size_t of, bool of_inputs)
     {
         wanted_.assign(forward_.steps.size(), false);
         wanted_[of] = true;
@@ -69,7 +69,8 @@ private:
                 continue;
             for (const UsedName& used : names_in(forward_.steps[step].formula))
                 if (const auto operand = names_.resolve(step, used.name); operand && !used.is_size_alone)
-                    wanted_[*operand] = wanted_[*operand] || is_real(*operand);
+                    wanted_[*operand] = wanted_[*operand] ||
+                                        (is_real(*operand) && (of_inputs || !forward_.steps[*operand].formula.empty()));
         }
     }
 
@@ -245,7 +246,9 @@ private:
     Array computed(const std::string& path, const std::string& formula) const
     {
         try {
-            return evaluate(formula, [&](std::string_view name) { return value_of(path, name); }).value;
+            return evaluate(formula, [&](std::string_view name) { return value_of(path, name); },
+                            {.sums = SumErrors::none})
+                .value;
         } catch (const Error& error) {
             throw Error(path, " can't be computed: ", error.what());
         }
@@ -426,7 +429,7 @@ Recording gradients(const Recording& recording, const GradientOptions& options)
     const Step& step = recording.steps[of];
     if (step.value.type != ElementType::real)
         throw Error(step.path, " has whole numbers or booleans, which have no gradient");
-    return BackwardPass(recording, of, seed_of(step, options)).result();
+    return BackwardPass(recording, of, seed_of(step, options), options.inputs).result();
 }
 
 } // namespace attn::formula

@@ -517,7 +517,7 @@ Expression gathered_gradient(const Backward& at, std::size_t)
 const Function gathering{.kind = Kind::indexed,
                          .name = "gather",
                          .shape = shape_gathered,
-                         .reads_arrays = true,
+                         .reads = [](const Shaped& operand) { return operand.array != nullptr; },
                          .numbers = gathered,
                          .cell = gathered_cell,
                          .gradient = gathered_gradient,

@@ -45,7 +45,7 @@ Cells numbers(std::string_view formula, const Shaped& shaped, const Rounding& ro
     std::vector<Cells> operands;
     operands.reserve(shaped.operands.size());
     for (const Shaped& operand : shaped.operands)
-        if (shaped.function->reads_arrays && operand.array != nullptr)
+        if (shaped.function->reads != nullptr && shaped.function->reads(operand) && (!note || operand.array != nullptr))
             operands.push_back({operand.shape, {}});
         else
             operands.push_back(numbers(formula, operand, rounding, note));

@@ -436,6 +436,13 @@ ATTN_VECTORISED void add_products(Tile<rows>& sums, const double* left, const do
     sums = so_far;
 }
 
+/// The array of a name, or of a matrix that is a name's, transposed: in a model the weights are.
+const Array* array_of(const Shaped& operand)
+{
+    const bool is_transposed = operand.expression->kind == Kind::transposed && operand.rank() == 2;
+    return is_transposed ? operand.operands[0].array : operand.array;
+}
+
 /// Products of matrices whose numbers have no error, as those that are recorded: what products() gives, several times as fast.
 template <SumErrors errors>
 Cells products_of_exact(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
@@ -450,18 +457,22 @@ Cells products_of_exact(const Shaped& call, const std::vector<Cells>& operands, 
     const std::size_t n = std::exchange(stacks.shape[rank - 2], 1), m = std::exchange(stacks.shape[rank - 1], 1);
     const std::size_t rows = (n + tile - 1) / tile * tile, columns = (m + tile - 1) / tile * tile;
     const Rounding inside = rounding.inside_sums();
-    const auto number = [&](std::size_t operand, std::size_t offset) {
-        const Array* array = call.operands[operand].array;
-        return array != nullptr ? array->values[offset] : operands[operand].cells[offset].value;
+    const auto number = [&](std::size_t operand, std::size_t first, std::size_t row, std::size_t column,
+                            std::size_t width) {
+        const Shaped& of = call.operands[operand];
+        const Array* array = array_of(of);
+        if (array == nullptr)
+            return operands[operand].cells[first + row * width + column].value;
+        return array->values[of.array != nullptr ? first + row * width + column : column * of.shape[0] + row];
     };
     std::vector<double> left(rows * length), right(columns * length); // by tiles, with zeros at the ends
     for_each<2>(stacks, [&](const auto& at) {
         for (std::size_t i = 0; i < n; ++i)
             for (std::size_t k = 0; k < length; ++k)
-                left[(i / tile * length + k) * tile + i % tile] = number(0, at[1] + i * length + k);
+                left[(i / tile * length + k) * tile + i % tile] = number(0, at[1], i, k, length);
         for (std::size_t k = 0; k < length; ++k)
             for (std::size_t j = 0; j < m; ++j)
-                right[(j / tile * length + k) * tile + j % tile] = number(1, at[2] + k * m + j);
+                right[(j / tile * length + k) * tile + j % tile] = number(1, at[2], k, j, m);
         const auto multiply = [&](std::size_t row) {
             for (std::size_t column = 0; column < m; column += tile) {
                 Tile<rows_at_once> sums;
@@ -497,8 +508,13 @@ Cells products_with_errors(const Shaped& call, const std::vector<Cells>& operand
             return result;
     std::array<Cells, 2> made;
     const auto cells_of = [&](std::size_t i) -> const Cells& {
-        const Array* array = call.operands[i].array;
-        return array == nullptr ? operands[i] : made[i] = exact_cells(*array);
+        const Shaped& of = call.operands[i];
+        const Array* array = array_of(of);
+        if (array == nullptr)
+            return operands[i];
+        std::vector<Cells> cells(1);
+        cells.front() = exact_cells(*array);
+        return made[i] = of.array != nullptr ? std::move(cells.front()) : of.function->numbers(of, cells, rounding);
     };
     return products<ErrorOfSum>(call, cells_of(0), cells_of(1), rounding);
 }
@@ -647,7 +663,7 @@ std::span<const Function> summing_functions()
          .name = "@",
          .tensors = 2,
          .shape = shape_product,
-         .reads_arrays = true,
+         .reads = [](const Shaped& operand) { return array_of(operand) != nullptr; },
          .numbers = product_numbers,
          .cell = matrix_product_cell,
          .gradient = matrix_product_gradient},

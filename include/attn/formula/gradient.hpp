@@ -13,6 +13,7 @@ namespace attn::formula {
 struct GradientOptions {
     std::string of = {};            ///< the path of a step, or an alias; empty: `output`, else the last step
     std::optional<Array> seed = {}; ///< the gradient of `of` itself, its cotangent; nothing: ones
+    bool inputs = true;             ///< the gradients of inputs, too, such as weights: they take half of the time
 };
 
 /// The number of the step that gradients are of.

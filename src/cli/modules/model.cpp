@@ -91,7 +91,7 @@ void describe(std::vector<std::string>& lines, const std::string& tower, const L
 {
     const auto& [layers, norm, image, convolutions, convolution_activation, is_causal, has_logits, first_layer,
                  first_position, padding_id, embedding_scale, head_activation, logit_scale, logit_softcap,
-                 distance_buckets] = description;
+                 logits_to_keep, distance_buckets] = description;
     StepOptions around = text_of_input(weights, description);
     for (auto& [name, value] : StepOptions{{"layers", std::to_string(layers.size())},
                                            {"parameters", std::to_string(files::total(files::parameters(weights)))},
@@ -116,6 +116,8 @@ void describe(std::vector<std::string>& lines, const std::string& tower, const L
                                       {"logit_softcap", logit_softcap}})
         if (value)
             around.emplace_back(name, exact_text(*value));
+    if (logits_to_keep)
+        around.emplace_back("logits", "of the last " + std::to_string(*logits_to_keep));
     const auto has_own = [](const BlockWeights& layer) { return layer.distance_bias.has_value(); };
     if (weights.distance_bias || std::ranges::any_of(weights.layers, has_own))
         around.emplace_back("distance_bias", std::string(weights.distance_bias ? "of all layers" : "of each layer") +
@@ -372,11 +374,12 @@ void run_on_tokens(const files::Model& model, const ModuleRun& run)
 /// Which part of a model is computed, and where its tokens stand.
 struct Part {
     files::LayerRange layers;
-    std::size_t first = 0;      ///< the position of the first token
-    std::string schedule;       ///< how tokens are given over several calls; at once where empty
-    std::string cache;          ///< how a cache keeps keys and values
-    std::string positions;      ///< of the tokens, see TokenPositions; one after the other where empty
-    std::filesystem::path past; ///< the trace of an earlier run, whose cache is gone on from
+    std::size_t first = 0;                     ///< the position of the first token
+    std::optional<std::size_t> logits_to_keep; ///< of the last tokens alone
+    std::string schedule;                      ///< how tokens are given over several calls; at once where empty
+    std::string cache;                         ///< how a cache keeps keys and values
+    std::string positions;                     ///< of the tokens, see TokenPositions; one after the other where empty
+    std::filesystem::path past;                ///< the trace of an earlier run, whose cache is gone on from
     files::Accepted accepted;
 };
 
@@ -429,6 +432,10 @@ void run_model(const ModuleRun& run, const Part& part)
 {
     files::Model model = files::read_model(run.weights_path, std::move(run.arrays), part.layers, part.accepted);
     move_positions(model.description, part.first);
+    if (part.logits_to_keep &&
+        (!model.description.has_logits || !part.schedule.empty() || !part.positions.empty() || !part.past.empty()))
+        throw Error("--logits-to-keep is about the logits of one call from position 0 on, of a model that has logits");
+    model.description.logits_to_keep = part.logits_to_keep;
     run.learned = files::parameters(model.weights);
     const std::string taken = input_of(model);
     expect_inputs(taken, model, run);
@@ -543,6 +550,8 @@ Module model_module()
              {"--ignore", "TENSORS", FlagValue(part->accepted.tensors),
               "leave out tensors whose names begin so, such as classifier."},
              {"--first", "N", whole_number(part->first, 0), "the position of the first token"},
+             {"--logits-to-keep", "N", whole_number(part->logits_to_keep, 1),
+              "compute the logits of the last N tokens alone"},
              {"--schedule", "NAME", FlagValue(part->schedule),
               "give the tokens over several calls: packed, steps:N (a prompt of N, then one by one), chunks:N, "
               "ring:N (one by one, with a cache of the last N alone), joined:N (each sequence N calls after the one "

@@ -442,6 +442,10 @@ Term<T> pass_through(const Term<T>& embedded, const Standing& standing, const Pa
             pool(x, *weights.pooler, trace);
         return trace.alias("output", x);
     }
+    const std::size_t tokens = x.shape(token_axis<T>),
+                      kept = std::min(description.logits_to_keep.value_or(tokens), tokens);
+    if (kept < tokens)
+        x = trace("last_tokens[(b,) n_last, d_model]", rows(x, tokens - kept, tokens));
     if (weights.prediction_head)
         x = predict_tokens(x, *weights.prediction_head, description, trace);
     return logits_of(x, weights, description, table, trace);
