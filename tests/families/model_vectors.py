@@ -33,6 +33,7 @@ TOKENS, PROMPT, SHORT = 24, 17, 9  # of the sequence; of what is given first; of
 COMPARED = 16  # how many logits of each mistake are kept
 TYPES = ("float32", "float16", "bfloat16")
 MOST_NOISE = 0.1  # of the spread of logits: where roundings are more off, they choose other experts, and say nothing of a port
+MOST_SEEDS = 20  # that are tried for weights with less
 EPSILON = 0.01  # larger than published ones, so that others show
 
 # ------------------------------------------------------------------------------------------------------------ families
@@ -58,15 +59,22 @@ FAMILIES = {
     "mistral": ("MistralConfig", dict(WIDE, sliding_window=8, **rope())),
     "mixtral": ("MixtralConfig", dict(WIDE, num_local_experts=4, num_experts_per_tok=2, sliding_window=None, **rope())),
     "gemma2": ("Gemma2Config", dict(WIDE, query_pre_attn_scalar=16, attn_logit_softcapping=3.0, final_logit_softcapping=4.0, sliding_window=8, tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh", **rope())),
-    "gemma2_as_published": ("Gemma2Config", dict(WIDE, query_pre_attn_scalar=32, attn_logit_softcapping=3.0, final_logit_softcapping=4.0, sliding_window=8, tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh", **rope(theta=10000.0))),
     "gemma3_text": ("Gemma3TextConfig", dict(WIDE, num_hidden_layers=3, num_key_value_heads=1, query_pre_attn_scalar=16, sliding_window=8, tie_word_embeddings=True, sliding_window_pattern=3,
         rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=5000.0), sliding_attention=dict(rope_type="default", rope_theta=100.0)))),
     "phi3": ("Phi3Config", without(NARROW, sliding_window=8, **rope(partial_rotary_factor=0.5))),
+    "phi3_longrope": ("Phi3Config", without(NARROW, original_max_position_embeddings=32, **rope("longrope", short_factor=[1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0], long_factor=[1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0]))),
     "gpt_oss": ("GptOssConfig", dict(WIDE, num_local_experts=4, num_experts_per_tok=2, sliding_window=8, **rope("yarn", theta=500.0, factor=4.0, beta_fast=4.0, beta_slow=0.5, truncate=False, original_max_position_embeddings=16))),
     "deepseek_v3": ("DeepseekV3Config", dict(without(WIDE, "head_dim"), num_key_value_heads=4, first_k_dense_replace=1, moe_intermediate_size=32, n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=2, n_group=4, topk_group=2, routed_scaling_factor=2.5, q_lora_rank=32, kv_lora_rank=32, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32,
         **rope("yarn", theta=500.0, factor=4.0, original_max_position_embeddings=16, beta_fast=4.0, beta_slow=0.5, mscale=1.0, mscale_all_dim=1.0))),
     "glm4_moe": ("Glm4MoeConfig", dict(WIDE, first_k_dense_replace=1, moe_intermediate_size=32, n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, n_group=1, topk_group=1, routed_scaling_factor=2.5, use_qk_norm=True, attention_bias=True, **rope(partial_rotary_factor=0.5))),
     "olmo2": ("Olmo2Config", without(NARROW, **rope())),
+    "granite": ("GraniteConfig", without(NARROW, attention_multiplier=0.3, embedding_multiplier=1.5, residual_multiplier=0.7, logits_scaling=2.0, **rope())),
+    "starcoder2": ("Starcoder2Config", without(NARROW, "rms_norm_eps", norm_epsilon=EPSILON, sliding_window=8, tie_word_embeddings=True, **rope())),
+    "stablelm": ("StableLmConfig", without(NARROW, "rms_norm_eps", layer_norm_eps=EPSILON, use_qkv_bias=True, **rope(partial_rotary_factor=0.5))),
+    "olmoe": ("OlmoeConfig", without(NARROW, num_experts=4, num_experts_per_tok=2, **rope())),
+    "qwen2_moe": ("Qwen2MoeConfig", without(NARROW, moe_intermediate_size=32, shared_expert_intermediate_size=48, num_experts=4, num_experts_per_tok=2, **rope())),
+    "qwen3_moe": ("Qwen3MoeConfig", dict(WIDE, moe_intermediate_size=32, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True, **rope())),
+    "glm4": ("Glm4Config", dict(WIDE, **rope(partial_rotary_factor=0.5))),
     "qwen3_next": ("Qwen3NextConfig", dict(WIDE, num_hidden_layers=4, moe_intermediate_size=32, shared_expert_intermediate_size=32, num_experts=4, num_experts_per_tok=2, linear_num_key_heads=1, linear_num_value_heads=2, linear_key_head_dim=32, linear_value_head_dim=32, **rope(partial_rotary_factor=0.5))),
     "qwen3_5_text": ("Qwen3_5TextConfig", dict(WIDE, num_hidden_layers=4, linear_num_key_heads=1, linear_num_value_heads=2, linear_key_head_dim=32, linear_value_head_dim=32, **rope(partial_rotary_factor=0.5, mrope_section=[4, 2, 2], mrope_interleaved=True))),
     "llama4_text": ("Llama4TextConfig", dict(WIDE, num_hidden_layers=4, intermediate_size_mlp=32, num_local_experts=4, num_experts_per_tok=1, interleave_moe_layer_step=2, no_rope_layer_interval=4, attention_chunk_size=8, floor_scale=4, attn_scale=0.5, **rope())),
@@ -80,8 +88,18 @@ FAMILIES = {
     "bert": ("BertConfig", dict(LEARNED, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, max_position_embeddings=64, type_vocab_size=2, layer_norm_eps=EPSILON), dict(kind="encoder", heads="BertForMaskedLM")),
 }  # fmt: skip
 
+YARN = dict(original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0)
+for name, others in dict(  # what published checkpoints have, for engines that have it in place of a field
+    llama=dict(head_dim=None),
+    mistral=dict(head_dim=None, **rope(theta=10000.0)),
+    gemma2=dict(query_pre_attn_scalar=32, **rope(theta=10000.0)),
+    gpt_oss=rope("yarn", theta=500.0, factor=4.0, truncate=False, **YARN),
+    deepseek_v3=dict(rms_norm_eps=1e-6, **rope("yarn", theta=500.0, factor=4.0, mscale=1.0, mscale_all_dim=1.0, **YARN)),
+).items():
+    config, fields = FAMILIES[name]
+    FAMILIES[f"{name}_as_published"] = config, without(fields, **others)
 
-WITH_TOKENIZER = ("llama", "qwen2", "mistral", "mixtral", "gemma2", "gemma2_as_published", "gemma3_text", "phi3")
+WITH_TOKENIZER = ("llama", "qwen2", "mistral", "mixtral", "gemma2", "gemma3_text", "phi3")
 
 
 def as_published(config):
@@ -91,6 +109,12 @@ def as_published(config):
         config["torch_dtype"] = config.pop("dtype")
     if config["model_type"] == "gpt2":
         config["n_ctx"] = config["n_positions"]
+    if config["model_type"] in ("qwen2", "qwen2_moe") and not config["use_sliding_window"]:
+        config["sliding_window"] = 8  # a window that use_sliding_window turns off
+    if config["model_type"] == "qwen3_moe":
+        config.update(max_window_layers=config["num_hidden_layers"], num_experts=config.pop("num_local_experts"))
+    if config["model_type"] == "deepseek_v3":
+        config.update(scoring_func="sigmoid", topk_method="noaux_tc")
     parameters = config.get("rope_parameters")
     if not isinstance(parameters, dict) or config["model_type"] in ("qwen3_5_text",):
         return config
@@ -102,7 +126,9 @@ def as_published(config):
     config["rope_theta"] = parameters.pop("rope_theta")
     if "partial_rotary_factor" in parameters:
         config["partial_rotary_factor"] = parameters.pop("partial_rotary_factor")
-    config["rope_scaling"] = None if parameters["rope_type"] == "default" else parameters
+    kind = parameters.pop("rope_type")
+    parameters = {name: value for name, value in parameters.items() if kind != "longrope" or name.endswith("_factor")}
+    config["rope_scaling"] = None if kind == "default" else {"type" if config["model_type"] in ("phi3", "deepseek_v3") else "rope_type": kind, **parameters}
     return config
 
 
@@ -342,7 +368,7 @@ def rope_edit(**fields):
 def config_mistakes(config):
     """A mistake's name, how it is made, and the edit."""
     has = lambda name: config.get(name) is not None  # noqa: E731
-    for field in ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps"):
+    for field in ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon"):
         if has(field):
             for value in (1e-5, 1e-6, 1e-12):
                 yield "norm_epsilon_value", f"{field} is {value:g}", sets(**{field: value})
@@ -360,12 +386,19 @@ def config_mistakes(config):
     scaling = config.get("rope_scaling")
     if scaling:
         yield "rotary_scaling_missing", "rope_scaling is not read", sets(rope_scaling=None)
-        if scaling["rope_type"] != "linear":
+        yield "fields_not_read", "rope_scaling is not read, and rope_theta is 10000", sets(rope_scaling=None, rope_theta=10000.0)
+        if "short_factor" in scaling:
+            inverse = [1 / one for one in scaling["short_factor"]]
+            yield "rotary_factors_multiplied", "frequencies are multiplied by short_factor", rope_edit(short_factor=inverse)
+            yield "rotary_factors_multiplied", "frequencies are multiplied by short_factor, and the attention factor is left out", rope_edit(short_factor=inverse, attention_factor=1.0)
+        elif scaling.get("rope_type", scaling.get("type")) != "linear":
             yield "rotary_scaling_linear", f"all frequencies are divided by {scaling['factor']:g}", sets(rope_scaling={"rope_type": "linear", "factor": scaling["factor"]})
         for name in ("low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "original_max_position_embeddings", "mscale", "mscale_all_dim"):
             if name in scaling:
                 usual = {"low_freq_factor": 4.0, "high_freq_factor": 1.0, "beta_fast": 32.0, "beta_slow": 1.0, "original_max_position_embeddings": 128, "mscale": 0.5, "mscale_all_dim": 0.0}[name]
                 yield "rotary_scaling_field", f"{name} is {usual:g}", rope_edit(**{name: usual})
+        if "beta_fast" in scaling:
+            yield "fields_not_read", "beta_fast is 32, beta_slow is 1, and truncate is true", rope_edit(beta_fast=32.0, beta_slow=1.0, truncate=True)
         if "truncate" in scaling:
             yield "rotary_scaling_field", "truncate is true", rope_edit(truncate=True)
     if has("partial_rotary_factor") and config["partial_rotary_factor"] != 1:
@@ -377,6 +410,9 @@ def config_mistakes(config):
         for value in (window - 1, window + 1):
             yield "window_off_by_one", f"the window is {value} tokens, not {window}", sets(sliding_window=value)
         yield "window_missing", "there is no window", sets(**({"sliding_window": 128}))
+    if window and config.get("use_sliding_window") is False:
+        for value in (window, window + 1):
+            yield "window_where_none", f"use_sliding_window is not read, the window is {value} tokens", sets(use_sliding_window=True, sliding_window=value, layer_types=["sliding_attention"] * config["num_hidden_layers"])
     if kinds and len(set(kinds)) > 1 and "linear_attention" not in kinds:
         for kind in sorted(set(kinds)):
             yield "window_of_other_layers", f"all layers are {kind}", sets(layer_types=[kind] * len(kinds))
@@ -388,6 +424,12 @@ def config_mistakes(config):
             yield "scale_default", f"scores are divided by sqrt({what})", sets(query_pre_attn_scalar=value)
         if has("rope_theta"):
             yield "fields_not_read", "scores are divided by sqrt(head_dim), and rope_theta is 10000", sets(query_pre_attn_scalar=config["head_dim"], rope_theta=10000.0)
+    for field in ("attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"):
+        if has(field):
+            usual = (config["hidden_size"] // config["num_attention_heads"]) ** -0.5 if field == "attention_multiplier" else 1.0
+            yield "multiplier_missing", f"{field} is {usual:g}", sets(**{field: usual})
+    if has("embedding_multiplier"):
+        yield "fields_not_read", "no multiplier is read", sets(attention_multiplier=(config["hidden_size"] // config["num_attention_heads"]) ** -0.5, embedding_multiplier=1.0, residual_multiplier=1.0, logits_scaling=1.0)
     if has("attn_logit_softcapping"):
         yield "softcap_missing", "attn_logit_softcapping is not read", sets(attn_logit_softcapping=None)
         yield "softcap_missing", "neither cap is read", sets(attn_logit_softcapping=None, final_logit_softcapping=None)
@@ -445,6 +487,8 @@ def weight_mistakes(config, weights):
 
     if "lm_head.weight" in weights and not config.get("tie_word_embeddings"):
         yield "head_tied", "lm_head is the embedding", lambda config, weights: weights.update({"lm_head.weight": weights[embed]})
+    if config.get("scale_decoder_outputs"):
+        yield "head_scale_inverse", "the decoder's output is multiplied by sqrt(d_model)", changed(["decoder.final_layer_norm.weight"], lambda array: array * config["d_model"])
     width = config.get("hidden_size", config.get("n_embd"))
     if config["model_type"].startswith("gemma"):
         def unscaled(factor):
@@ -474,6 +518,16 @@ def weight_mistakes(config, weights):
                 yield "norm_gain_plus_one", f"{kind} is stored with 1 added", changed(names, lambda array: array + 1)
             else:
                 yield "norm_gain_without_one", f"{kind} is stored with 1 subtracted", changed(names, lambda array: array - 1)
+    # Each key/value head beside itself once for each of its query heads, in turn.
+    heads, shared = config.get("num_attention_heads"), config.get("num_key_value_heads")
+    names = [name for name in weights if re.search(r"self_attn\.([kv]_proj\.(weight|bias)|k_norm\.weight)$", name) and weights[name].shape[0] % shared == 0]
+    if names and 1 < shared < heads and "kv_lora_rank" not in config:
+        def tiled(config, weights, names=names, heads=heads, shared=shared):
+            for name in names:
+                if weights[name].shape[0] > (config.get("head_dim") or config["hidden_size"] // heads):
+                    weights[name] = np.concatenate([weights[name]] * (heads // shared))
+            config["num_key_value_heads"] = heads
+        yield "kv_tiled", f"key/value heads are {', '.join(str(head % shared) for head in range(heads))}", tiled
     # Rows of queries and keys in the other order of rotary features, as converters to and from GGUF make it.
     for id, how, order in (("rotary_permutation", "the rows of q and k are permuted as for another layout", False), ("rotary_permutation", "the rows of q and k are permuted back, and were not", True)):
         names = {name: heads for name in weights for end, heads in (("q_proj.weight", config.get("num_attention_heads")), ("k_proj.weight", config.get("num_key_value_heads"))) if name.endswith(end)}
@@ -613,7 +667,18 @@ def sentences(program):
     return {**own, **listed}
 
 
-def made(program, out, name, plain, seed=0):
+def made(program, out, name, plain):
+    noises = []
+    while (noise := made_with(program, out, name, plain, len(noises))) is not None:
+        noises.append(noise)
+        if len(noises) == MOST_SEEDS:
+            shutil.rmtree(out / name)
+            raise SystemExit(f"model_vectors: {name}: of {MOST_SEEDS} seeds none gives weights with which roundings are at most {MOST_NOISE:g} of the spread of logits; the least is {min(noises):.2g}. "
+                             "Give its row of FAMILIES fewer experts, or larger differences between their scores")
+
+
+def made_with(program, out, name, plain, seed):
+    """@return None; or how large roundings are beside the spread of logits, where that is too much for vectors"""
     config, fields, *how = FAMILIES[name]
     how = how[0] if how else {}
     folder = out / name
@@ -634,7 +699,7 @@ def made(program, out, name, plain, seed=0):
         save_file({name.removeprefix("transformer."): value for name, value in load_file(weights).items()}, weights, metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(as_published(json.loads((folder / "config.json").read_text())), indent=2) + "\n")
 
-    if name in WITH_TOKENIZER:
+    if name.removesuffix("_as_published") in WITH_TOKENIZER:
         (folder / "tokenizer.model").write_bytes(tokenizer(model.config.vocab_size))
 
     model = loaded(folder, how)
@@ -663,8 +728,7 @@ def made(program, out, name, plain, seed=0):
     noise = plain.measured(folder, how)
     if max(noise.values()) > MOST_NOISE * right_once.std():
         print(f"   {name}: other weights than those of seed {seed}, with which roundings are {max(noise.values()):.2g} off", flush=True)
-        made(program, out, name, plain, seed + 1)
-        return
+        return max(noise.values()) / right_once.std()
     file["tolerance"] = {kind: float(f"{3 * noise[kind]:.3g}") for kind in TYPES}
 
     known = sentences(program)
