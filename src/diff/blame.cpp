@@ -107,14 +107,15 @@ public:
         return last;
     }
 
-    /// What a call returned that an array is once more: which of them should have been something else, nothing tells.
+    /// The right step that a call returned and that an array is once more: which of them should have been another step, nothing tells.
     std::optional<std::string> returned_as(const std::string& name) const
     {
         const Array* array = evidence_.array(name);
         const auto is_it = [&](const std::string& read) {
             const Array* returned = evidence_.array(read);
-            return names_.contains(read) && !graph_.are_of_one_call(name, read) && array != nullptr &&
-                   returned != nullptr && array->values == returned->values;
+            return right_.contains(read) && names_.contains(read) && !graph_.are_of_one_call(name, read) &&
+                   array != nullptr && returned != nullptr && array->shape == returned->shape &&
+                   array->values == returned->values;
         };
         const std::vector<std::string>& reads = graph_.reads(name);
         const auto found = std::ranges::find_if(reads, is_it);
