@@ -107,6 +107,32 @@ public:
         return last;
     }
 
+    /// The right step that a call returned and that an array is once more: which of them should have been another step, nothing tells.
+    std::optional<std::string> returned_as(const std::string& name) const
+    {
+        const Array* array = evidence_.array(name);
+        const auto is_it = [&](const std::string& read) {
+            const Array* returned = evidence_.array(read);
+            return right_.contains(read) && names_.contains(read) && !graph_.are_of_one_call(name, read) &&
+                   array != nullptr && returned != nullptr && array->shape == returned->shape &&
+                   array->values == returned->values;
+        };
+        const std::vector<std::string>& reads = graph_.reads(name);
+        const auto found = std::ranges::find_if(reads, is_it);
+        return found == reads.end() ? std::nullopt : std::optional(*found);
+    }
+
+    /// True where the line of a right array makes other steps rightly in other calls: whoever called it chose what for.
+    bool is_of_helper(const std::string& name, const Diff& diff) const
+    {
+        std::set<std::string_view> made;
+        for (const StepDiff& step : diff.steps)
+            if (const std::string other(diff.world->mine->name_of(step.mine));
+                step.passed() && line_of(other) == line_of(name) && !graph_.are_of_one_call(other, name))
+                made.insert(std::string_view(step.step->path).substr(step.step->path.rfind('.') + 1));
+        return right_.contains(name) && made.size() > 1;
+    }
+
 private:
     using Line = std::tuple<std::string, std::size_t, std::string>;
 
@@ -170,7 +196,7 @@ void blame(Diff& diff)
         return;
     const Ancestry ancestry(world);
     const std::string& proven = world.claims.fault;
-    const Cause wrong = proven.empty()
+    const Cause wrong = proven.empty() || ancestry.is_of_helper(proven, diff)
                             ? ancestry.cause_of(ancestry.first_wrong(std::string(world.mine->name_of(first->mine))))
                             : Cause{proven};
     std::optional<Origin> origin = origin_of(origins, wrong.name);
@@ -179,6 +205,8 @@ void blame(Diff& diff)
     const Names open = ancestry.open_before(wrong.name);
     if (open.size() > 1 && !wrong.is_choice)
         diff.between = Between{origin_of(origins, ancestry.last_right(open)), *origin};
+    else if (const auto returned = wrong.is_choice ? std::nullopt : ancestry.returned_as(wrong.name))
+        diff.between = Between{origin_of(origins, *returned), *origin};
     diff.steps[static_cast<std::size_t>(first - diff.steps.data())].origin = std::move(origin);
 }
 

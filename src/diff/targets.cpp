@@ -65,6 +65,8 @@ public:
                 add(steps, {steps.size()}, {"h"}, name);
             if (const std::vector<Numbers> groups = groups_of(steps); groups.size() > 1 && groups.size() < steps.size())
                 add_shared(groups, name);
+            else
+                add_across_groups(name, steps);
             add_packed(name);
             add_heads_side_by_side(name, steps);
         }
@@ -112,6 +114,25 @@ private:
         if (targets_.size() > known)
             for (const Numbers& group : groups)
                 targets_.back().copies.emplace_back(group.begin() + 1, group.end());
+    }
+
+    /// Of heads that share keys and values the first of all groups, then the second, and so on: (r, g, n, d).
+    void add_across_groups(const std::string& name, const Numbers& steps)
+    {
+        const auto head = mistakes::head_scope(steps_[steps.front()].path);
+        const auto values = head ? by_name_.find(std::string(head->before) + "head.{h}.values") : by_name_.end();
+        if (values == by_name_.end() || values->second.size() != steps.size())
+            return;
+        const std::size_t groups = groups_of(values->second).size(), shared = steps.size() / groups;
+        if (groups == 1 || shared == 1)
+            return;
+        Numbers across;
+        for (std::size_t i = 0; i < steps.size(); ++i)
+            across.push_back(steps[i % groups * shared + i / groups]);
+        const std::size_t known = targets_.size();
+        add(across, {steps.size()}, {"h"}, name);
+        if (targets_.size() > known)
+            targets_.back().apart = {shared, groups};
     }
 
     /// Gradients of keys and values that heads share are sums over those heads: there is no step of one head.
@@ -401,7 +422,8 @@ std::optional<Fit> best_fit(const Array& found, const StepSet& target, const Arr
     constexpr double far_away = 0.5; // of a sample
     constexpr double clearly_nearer =
         0.5; // as the step has its axes: of wrong numbers, another order is nearer by chance
-    if (found.size() != numbers.size() || numbers.rank() > most_axes)
+    if (found.size() != numbers.size() || numbers.rank() > most_axes ||
+        (!target.apart.empty() && std::ranges::search(found.shape, target.apart).empty()))
         return std::nullopt;
     const std::size_t stride = found.size() / samples + 1;
     using Rank = std::tuple<bool, std::size_t>; // the least is the best, whatever the distance

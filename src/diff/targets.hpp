@@ -21,6 +21,7 @@ struct StepSet {
     bool is_masked = false;                            ///< minus infinity is among them
     double length = 0;                                 ///< of the reference's numbers as one vector
     std::vector<std::vector<std::size_t>> copies = {}; ///< further steps that each of these is, where heads share it
+    Shape apart = {}; ///< axes that an array has to have, one after the other, where there are any
 
     std::size_t first() const { return steps.front(); }
 };

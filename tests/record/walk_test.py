@@ -164,6 +164,66 @@ class Walk(RecordTest):
         said = self.compared(("m = later(5)", "m = later(5); unused = np.cos(a); logged = p.mean(-1)"), code=0)
         self.assertTrue(said["same"])
 
+    def test_what_a_call_returned_in_place_of_a_sum_is_between_that_call_and_its_line(self):
+        """The last sum is missing: y has the numbers of the feed-forward, which are right, and could have been added to in either line."""
+        said = self.compared(("v = u @", "v = last(u) #"), ("return a + v", "o = last(u)\n        return o"),
+                             ("    def block(a):", """    def last(u):
+        return u @ w["linear2.weight"].T + w["linear2.bias"]
+
+    def block(a):"""))
+        self.assertEqual([said["between"][end]["function"] for end in ("last_right", "first_wrong")], ["last", "block"])
+
+    def test_right_arrays_that_one_line_made_and_another_gave_in_the_wrong_order(self):
+        """The fault is not in the helper, which makes queries, keys and values alike."""
+        said = self.compared(("j = mix(f, g, i, m)", "j = mix(f, i, g, m)"))
+        self.assertNotEqual(said["between"]["first_wrong"]["function"], "apart")
+
+
+GROUPED = """
+    import numpy as np
+
+    w = dict(np.load("weights.npz"))
+    x = np.load("input.npz")["x"]
+    f = np.einsum("nc,grdc->rgnd", x, w["q_proj.weight"].reshape(2, 3, 4, 8))
+    g = np.einsum("nc,gdc->gnd", x, w["k_proj.weight"].reshape(2, 4, 8))
+    i = np.einsum("nc,gdc->gnd", x, w["v_proj.weight"].reshape(2, 4, 8))
+    t = np.einsum("rgnd,gmd->rgnm", f, g)
+    t = t / np.sqrt(4)
+    t = np.exp(t - t.max(-1, keepdims=True))
+    t = t / t.sum(-1, keepdims=True)
+    j = np.einsum("rgnm,gmd->rgnd", t, i)
+    y = np.einsum("rgnd,cgrd->nc", j, w["o_proj.weight"].reshape(8, 2, 3, 4))
+    """
+
+
+class Grouped(RecordTest):
+    """Heads that share keys, with the axis of those that share them in front."""
+
+    attn = Walk.attn
+
+    def compared(self, old, new, code=1):
+        draw = np.random.default_rng(1).normal
+        np.savez(self.folder / "input.npz", x=draw(size=(5, 8)))
+        np.savez(self.folder / "weights.npz", **{f"{name}_proj.weight": draw(size=shape) for name, shape in
+                                                 (("q", (24, 8)), ("k", (8, 8)), ("v", (8, 8)), ("o", (8, 24)))})
+        self.attn("run", "multi-head-attention", "--heads", 6, "--input", "input.npz", "--weights", "weights.npz", "--trace",
+                  "reference.npz", "--quiet")
+        self.assertEqual(GROUPED.count(old), 1, old)
+        self.record(GROUPED.replace(old, new))
+        return json.loads(self.attn("diff", "reference.npz", "mine.npz", "--diagnose", "--json", code=code))
+
+    def test_each_array_of_a_correct_one_is_found(self):
+        found = {one["mine"]: one["step"] for one in self.compared("np.sqrt(4)", "2", code=0)["found"]}
+        self.assertEqual({name: found[name] for name in ("f", "t", "t#2", "t#4", "j")},
+                         {"f": "head.{h}.queries", "t": "head.{h}.scores", "t#2": "head.{h}.scaled", "t#4": "head.{h}.weights",
+                          "j": "head.{h}.context"})
+
+    def test_the_line_with_a_wrong_scale_is_found(self):
+        said = self.compared("np.sqrt(4)", "4")
+        origin = next(one["origin"] for one in said["steps"] if one["step"] == said["first_wrong"])
+        self.assertEqual((said["between"], origin["line"]), (None, 9))
+        self.assertEqual([one["id"] for one in said["looks_like"]], ["scale_d_k"])
+
 
 if __name__ == "__main__":
     ATTN = str(Path(sys.argv.pop(1)).resolve())
