@@ -127,8 +127,8 @@ Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::siz
 
 Scoring scoring_of(const MultiHeadOptions& options, const Masking& masking, Buffer& buffer)
 {
-    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature,
-                 places] = options;
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm_kind, norm, unit_epsilon,
+                 temperature, places] = options;
     expect_no_scaled_queries("attn::fast", options);
     if (places)
         throw Error("attn::fast: tokens follow each other, expected no places among the options of attention");

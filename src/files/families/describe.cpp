@@ -216,6 +216,7 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
                            .positions = rotary                                       ? HeadPositions::rotary
                                         : settings.positions == HeadPositions::alibi ? HeadPositions::alibi
                                                                                      : HeadPositions::none,
+                           .norm_kind = settings.norm.kind,
                            .norm = {.epsilon = settings.head_norm_epsilon.value_or(settings.norm.epsilon),
                                     .adds_one = settings.norm.adds_one}};
         if (rotary)

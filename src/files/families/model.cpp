@@ -140,17 +140,24 @@ void expect_experts(const NetworkWeights& network, const Settings& settings, std
     expect(mixture->correction_bias.has_value(), settings.corrects_experts, layer, "correction bias of its experts");
 }
 
-void expect_head_norm(const std::optional<RmsNormWeights>& norm, std::size_t heads, const LinearWeights& map,
-                      const Settings& settings, const std::string& layer)
+void expect_head_norms(const std::vector<LayerNormWeights>& norms, std::size_t heads, const LinearWeights& map,
+                       const Settings& settings, const std::string& layer)
 {
-    expect(norm.has_value(), settings.head_norms != HeadNorms::none, layer, "norm of queries or of keys");
-    if (!norm)
+    expect(!norms.empty(), settings.head_norms != HeadNorms::none, layer, "norm of queries or of keys");
+    if (norms.empty())
         return;
-    const std::size_t all = map.weight.shape(1);
-    const std::size_t expected = settings.head_norms == HeadNorms::head ? all / heads : all;
-    if (norm->gain.size() != expected)
-        throw WeightsError(layer + " has a norm of " + std::to_string(norm->gain.size()) + " features, expected " +
-                           std::to_string(expected));
+    const std::size_t all = map.weight.shape(1), count = settings.head_norms == HeadNorms::each ? heads : 1;
+    const std::size_t expected = settings.head_norms == HeadNorms::width ? all : all / heads;
+    if (norms.size() != count)
+        throw WeightsError(layer + " has " + std::to_string(norms.size()) + " norms of queries or of keys, expected " +
+                           std::to_string(count));
+    for (const LayerNormWeights& norm : norms) {
+        if (norm.gain.size() != expected)
+            throw WeightsError(layer + " has a norm of " + std::to_string(norm.gain.size()) + " features, expected " +
+                               std::to_string(expected));
+        expect(norm.bias.has_value(), settings.head_norm_bias.value_or(settings.norm_bias), layer,
+               "bias of its norms of queries or of keys");
+    }
 }
 
 /// Which kind of attention a layer has, and its norms.
@@ -167,9 +174,9 @@ void expect_attention(const SelfAttentionWeights& weights, const Settings& setti
         return expect(latents->query_latent.has_value(), settings.query_latent_width.has_value(), layer,
                       "latent of queries");
     const auto& attention = std::get<MultiHeadWeights>(weights);
-    expect_head_norm(attention.query_norm, settings.heads, attention.query, settings, layer);
-    expect_head_norm(attention.key_norm, settings.key_value_heads.value_or(settings.heads), attention.key, settings,
-                     layer);
+    expect_head_norms(attention.query_norms, settings.heads, attention.query, settings, layer);
+    expect_head_norms(attention.key_norms, settings.key_value_heads.value_or(settings.heads), attention.key, settings,
+                      layer);
     expect(attention.sinks.has_value(), settings.has_sinks, layer, "sink of each head");
     expect(attention.gate.has_value(), settings.has_gate, layer, "gate of its heads");
 }

@@ -14,7 +14,7 @@ namespace attn::files {
 namespace {
 
 constexpr Choice<HeadNorms> head_norms[] = {
-    {HeadNorms::none, "none"}, {HeadNorms::head, "head"}, {HeadNorms::width, "width"}};
+    {HeadNorms::none, "none"}, {HeadNorms::head, "head"}, {HeadNorms::each, "each"}, {HeadNorms::width, "width"}};
 
 constexpr Choice<SinusoidsOfTable> sinusoids_of_table[] = {{SinusoidsOfTable::beyond_last, "beyond-last"},
                                                            {SinusoidsOfTable::at_last, "at-last"}};
@@ -298,6 +298,7 @@ const std::vector<Setting>& all_settings()
         row("linear_window", [](Settings& s) -> std::size_t& { return states_of(s).width; }),
         row("attention_interval", &Settings::attention_interval),
         row("head_norms", &Settings::head_norms),
+        row("head_norm_bias", &Settings::head_norm_bias),
         row("norm", [](Settings& s) -> NormKind& { return s.norm.kind; }),
         row("epsilon", [](Settings& s) -> double& { return s.norm.epsilon; }),
         row("adds_one", [](Settings& s) -> bool& { return s.norm.adds_one; }),

@@ -12,8 +12,13 @@ namespace attn::files {
 
 using Json = nlohmann::json;
 
-/// How many features a norm of queries and keys takes together.
-enum class HeadNorms { none, head, width };
+/// Norms of queries and keys.
+enum class HeadNorms {
+    none,
+    head, ///< one that heads share
+    each, ///< one for each head
+    width ///< one of all heads together
+};
 std::string_view name_of(HeadNorms norms);
 
 /// How the table of positions follows from its rows: sines, then cosines, of frequencies that fall to 1/10000 of the first.
@@ -62,6 +67,7 @@ struct Settings {
     std::optional<bool> projection_bias = {}, output_bias = {}, network_bias = {};
     bool norm_bias = false, has_norm_gains = true, has_sinks = false, has_gate = false, has_layer_scale = false;
     HeadNorms head_norms = HeadNorms::none;
+    std::optional<bool> head_norm_bias = {}; ///< where these norms have another one than the layer's
     /// @}
 
     /// @name Latent attention: the latents, and of each head the features that are not rotated, those that are, those of a value

@@ -100,6 +100,10 @@ public:
     {
         experts.resize(std::max<std::size_t>(count_after(prefix), 1)); // of a layer, however many of these there are
     }
+    void begin_part(std::vector<LayerNormWeights>& of_heads, const std::string& prefix)
+    {
+        of_heads.resize(has(prefix + "weight") ? 1 : count_after(prefix));
+    }
     void begin_part(std::vector<ConvolutionWeights>& convolutions, const std::string& prefix)
     {
         convolutions.resize(std::max<std::size_t>(count_after(prefix), 1)); // before the layers, however many these are
