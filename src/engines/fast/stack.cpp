@@ -93,10 +93,14 @@ View begin_tokens(std::string_view function, const Tokens<const float>& x, const
 Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::size_t n, std::size_t d, Buffer& buffer,
                      const Trace& trace)
 {
-    const auto& [base, layout, given_first, features, scaling, given_positions] = options;
+    const auto& [base, layout, given_first, features, scaling, given_positions, given_frequencies, axes] = options;
     if (given_positions)
         throw Error(
             "attn::fast: tokens are rotated one after the other, expected no positions among the rotary options");
+    if (given_frequencies || axes)
+        throw Error(
+            "attn::fast: there is no kernel of frequencies that are given, nor of positions along several axes, "
+            "expected neither among the rotary options");
     if (features && *features != d)
         throw Error("attn::fast: there is no kernel that rotates ", number(*features), " of ", number(d),
                     " features, expected no features among the rotary options");

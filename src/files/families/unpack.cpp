@@ -219,6 +219,8 @@ bool is_listed(const std::string& name, const Json& list)
 
 NamedArrays in_our_axes(NamedArrays arrays, const Family& family)
 {
+    std::erase_if(
+        arrays, [&](const auto& entry) { return entry.second.size() == 0 && is_listed(entry.first, family.squeezed); });
     for (auto& [name, array] : arrays) {
         if (is_listed(name, family.squeezed))
             array = squeezed(std::move(array));

@@ -172,7 +172,7 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed,
     options.bias = share("bias[(b,) n, m]", given.bias, trace);
     stand_after(earlier, options);
     if (given.positions == HeadPositions::rotary)
-        options.rotary.scaling = share_factors(given.rotary.scaling, trace);
+        options.rotary = share_rotation(options.rotary, trace);
     const auto& [query, key, value, output, norms_of_queries, norms_of_keys, sinks_of_heads, gate] =
         weights; // the maps are in packed and for merged
     const NormDescription norm = described(options.norm, options.norm_kind);

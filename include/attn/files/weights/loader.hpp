@@ -25,7 +25,8 @@ struct GatedDeltaNetWeights;
 using SelfAttentionWeights = std::variant<MultiHeadWeights, LatentAttentionWeights,
                                           GatedDeltaNetWeights>; // visited in language_model.hpp
 struct PatchWeights;
-using InputWeights = std::variant<Matrix, PatchWeights, std::vector<ConvolutionWeights>, std::monostate>; // there, too
+using InputWeights = std::variant<Matrix, PatchWeights, LinearWeights, std::vector<ConvolutionWeights>,
+                                  std::monostate>; // there, too
 struct FeedForwardWeights;
 struct GatedFeedForwardWeights;
 struct ExpertsWeights;
