@@ -143,10 +143,14 @@ struct PlacedSteps {
 inline constexpr PlacedSteps query_steps{"query_norm", "rotary_query", "unit_query"};
 inline constexpr PlacedSteps key_steps{"key_norm", "rotary_key", "unit_key"};
 
-/// The norms of what heads have: one that they share, or one for each of them.
+/// The norms of what heads have: one that they share, or one for each of them. Their gains and biases are steps beside the heads.
 struct HeadNorms {
+    struct Named {
+        std::string scope; ///< "query_norm", or "query_norm.0"
+        LayerNormWeights weights;
+    };
     std::string_view scope; ///< "query_norm"
-    std::vector<LayerNormWeights> weights;
+    std::vector<Named> norms;
     NormDescription description;
 
     /// One head's tokens after its norm.
@@ -154,34 +158,35 @@ struct HeadNorms {
     template <Sequence T>
     Term<T> of(const Term<T>& tokens, std::size_t head, const Trace& trace) const
     {
-        if (weights.empty())
+        if (norms.empty())
             return tokens;
-        const bool is_shared = weights.size() == 1;
-        const LayerNormWeights& own = weights[is_shared ? 0 : head];
+        const auto& [beside, weights] = norms[norms.size() == 1 ? 0 : head];
         const Trace inside = trace.scope(scope);
         const Term x = inside.input("x[(b,) n, d_model]", tokens);
-        if (is_shared)
-            inside.alias("gain", std::string(scope) + ".gain");
-        if (is_shared && own.bias)
-            inside.alias("bias", std::string(scope) + ".bias");
-        return norm(x, own, description, inside);
+        inside.alias("gain", beside + ".gain");
+        if (weights.bias)
+            inside.alias("bias", beside + ".bias");
+        return norm(x, weights, description, inside);
     }
 };
 
-/// Names the gain and the bias of a norm that heads share, as wide as one head's features.
+/// Names the gains and the biases of norms, as wide as one head's features.
 /// @param letter  of these features: "d_k"
 /// @param trace   the scope of the attention
 inline HeadNorms share_norms(std::string_view scope, const std::string& letter,
                              const std::vector<LayerNormWeights>& norms, const NormDescription& description,
                              const Trace& trace)
 {
-    if (norms.size() != 1)
-        return {scope, norms, description};
-    const Trace inside = trace.scope(scope);
-    LayerNormWeights shared{inside.input("gain[" + letter + "]", norms.front().gain)};
-    if (const auto& bias = norms.front().bias)
-        shared.bias = inside.input("bias[" + letter + "]", *bias);
-    return {scope, {shared}, description};
+    HeadNorms shared{scope, {}, description};
+    for (std::size_t i = 0; i < norms.size(); ++i) {
+        const bool is_one = norms.size() == 1;
+        const Trace inside = is_one ? trace.scope(scope) : trace.scope(scope, i);
+        LayerNormWeights named{inside.input("gain[" + letter + "]", norms[i].gain)};
+        if (const auto& bias = norms[i].bias)
+            named.bias = inside.input("bias[" + letter + "]", *bias);
+        shared.norms.push_back({std::string(scope) + (is_one ? "" : "." + std::to_string(i)), std::move(named)});
+    }
+    return shared;
 }
 
 inline NormDescription described(const RmsNormOptions& options, NormKind kind = NormKind::rms)

@@ -804,6 +804,22 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
     CHECK_THAT(refused("llama", with("rope_parameters", {{"rope_type", "longrope9"}})),
                ContainsSubstring("rope_parameters.rope_type longrope9 is not known"));
     CHECK_THAT(refused("llama", with("is_causal", false)), ContainsSubstring("is_causal is false, expected true"));
+    CHECK_THAT(refused("marian", with("is_causal", false)), ContainsSubstring("is_causal is false, expected true"));
+    for (const auto& [family, field] : {std::pair("cohere-qk-norm", "use_qk_norm"),
+                                        {"stablelm-parallel", "qk_layernorm"},
+                                        {"phi-qk-norm", "qk_layernorm"}})
+        CHECK_THAT(
+            refused(family, with(field, false)),
+            ContainsSubstring("layer 0 has a norm of queries or of keys, and config.json says that there is none"));
+    CHECK_THAT(refused("dinov3", with("num_register_tokens", 0)),
+               ContainsSubstring("the model has a list of register tokens, and config.json says that there is none"));
+    CHECK_THAT(refused("dinov3", with("num_register_tokens", 2)),
+               ContainsSubstring("register_tokens is (3, 32), expected (registers, d_model) = (2, 32)"));
+    CHECK_THAT(refused("esm", with("is_folding_model", true)), ContainsSubstring("the folding of proteins"));
+    CHECK_THAT(refused("esm-mlm", with("position_embedding_type", "relative_key")),
+               ContainsSubstring("position_embedding_type is \"relative_key\", expected \"absolute\""));
+    CHECK_THAT(refused("qwen2-vl", with("rope_parameters", {{"rope_type", "default"}, {"mrope_section", {1, 2, 2}}})),
+               ContainsSubstring("mrope_section is [1,2,2], expected a sum of 4, the pairs of a head"));
     CHECK_THAT(refused("llama", with("quantization_config", {{"bits", 4}})), ContainsSubstring("quantised weights"));
     CHECK_THAT(refused("llama", with("attention_bias", true)),
                ContainsSubstring("has no bias of its query map, and config.json says that there is one"));

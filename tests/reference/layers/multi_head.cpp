@@ -339,8 +339,7 @@ TEST_CASE("tokens, maps, masks and biases that disagree are refused before anyth
     CHECK(recorder.steps().empty());
 }
 
-TEST_CASE("each head can have norms of its own, of either kind, and as many as there are heads",
-          "[layers][multi_head]")
+TEST_CASE("each head can have norms of its own, of either kind, and as many as there are heads", "[layers][multi_head]")
 {
     Numbers numbers(12);
     const Matrix x = numbers.matrix(4, 6);
@@ -357,6 +356,8 @@ TEST_CASE("each head can have norms of its own, of either kind, and as many as t
             }
         const Recorder recorder =
             traced([&](const Trace& trace) { return multi_head_attention(x, own, options, trace); });
+        const auto& steps = recorder.recording().steps;
+        CHECK(std::ranges::count(steps, "key_norm.1.gain", &Step::path) == 1); // however many heads share its keys
         for (const std::size_t head : {0U, 1U}) {
             alone.query_norms = {own.query_norms[head]};
             alone.key_norms = {own.key_norms[head]};

@@ -178,7 +178,8 @@ MultiHeadOf<T> multi_head_attention(const T& x, const MultiHeadWeights& weights,
 ///                 those of scaled_dot_product_attention() in each head, whose queries, keys and values are, without
 ///                 rotary positions, `query[..., 0:2]` and so on; with ALiBi each head has its `bias`. Where the weights
 ///                 have norms of queries and keys, the steps of norm() come first, in each head's scopes query_norm
-///                 and key_norm; a gain, or a bias, that the heads share is query_norm.gain or key_norm.gain. Where the weights
+///                 and key_norm; a gain, or a bias, that the heads share is query_norm.gain or key_norm.gain, and of norms for
+///                 each head query_norm.0.gain, and so on. Where the weights
 ///                 have sinks, the input `sinks`, (h,), comes before the heads, and head.0 has `sinks`, which is `sinks[0:1]`.
 ///                 The lists of factors of a LongRopeScaling are short_factors and long_factors, in this scope. Biases of the
 ///                 maps, mask, bias and output map as in multi_head_attention(); with g = h so are the axes.
