@@ -350,9 +350,9 @@ TEST_CASE("each head can have norms of its own, of either kind, and as many as t
         const MultiHeadOptions options{.heads = 2, .norm_kind = NormKind::layer, .norm = {.epsilon = 0.25}};
         for (auto* norms : {&own.query_norms, &own.key_norms})
             for (int head = 0; head < 2; ++head) {
-                norms->push_back({numbers.vector(4)});
+                norms->push_back({numbers.vector(2)});
                 if (is_biased)
-                    norms->back().bias = numbers.vector(4);
+                    norms->back().bias = numbers.vector(2);
             }
         const Recorder recorder =
             traced([&](const Trace& trace) { return multi_head_attention(x, own, options, trace); });
