@@ -153,6 +153,7 @@ def configured(module, *names):
     return found[0]
 
 
+EMBEDDED = "inputs_embeds"
 BESIDE_IDS = ("attention_mask", "token_type_ids", "position_ids")
 OF_DECODER = ("decoder_input_ids", "decoder_attention_mask")
 
@@ -160,17 +161,17 @@ OF_DECODER = ("decoder_input_ids", "decoder_attention_mask")
 def ids_and_what_belongs_to_them(given):
     """Of a model: the first argument that is ids, of one sequence without the axis of the batch; which of them are real; their types."""
     names = [name for name, value in given.values.items() if name not in BESIDE_IDS + OF_DECODER and kind_of(value) is TorchTensors
-             and "int" in str(value.dtype) and value.dim() in (1, 2)]
+             and ("int" in str(value.dtype) and value.dim() in (1, 2) or name == EMBEDDED)]
     if not names:
         raise NoReference("it was not called with ids")
     ids = given.array(names[0])
     mask, types, _ = (given.array(name) for name in BESIDE_IDS)
-    arrays = {"ids": ids, "token_type_ids": types}
-    if mask is not None and (mask.shape != ids.shape or not np.isin(mask, (0, 1)).all()):
+    is_one = len(ids) == 1 and ids.ndim == (3 if names[0] == EMBEDDED else 2)
+    arrays = {names[0] if names[0] == EMBEDDED else "ids": ids, "token_type_ids": types}
+    if mask is not None and (mask.shape != ids.shape[:2] or not np.isin(mask, (0, 1)).all()):
         raise NoReference(f"attention_mask is {mask.shape}, expected 1 or 0 for each of the ids, {ids.shape}")
     if mask is not None and not mask.all():
         return {**arrays, "attention_mask": mask.astype(int)}
-    is_one = ids.ndim == 2 and len(ids) == 1
     return {name: array[0] if is_one and array is not None else array for name, array in arrays.items()}
 
 
@@ -179,12 +180,31 @@ def of_published(_, given):
     of_decoder = decoder_ids(given)
     for name in ("pixel_values", "input_features"):
         if name in given.values and (signal := given.array(name)) is not None:
-            return [], {name: signal[0] if len(signal) == 1 else signal, **of_decoder}
-    first = first_position(given)
-    arrays = {**ids_and_what_belongs_to_them(given), **of_decoder}
+            return [], {name: signal[0] if len(signal) == 1 else signal, **of_decoder, **shape_of_patches(given)}
+    places = coordinates(given)
+    first = 0 if places else first_position(given)
+    arrays = {**ids_and_what_belongs_to_them(given), **of_decoder, **places}
     if of_decoder and arrays["ids"].ndim != arrays["decoder_ids"].ndim:  # one of them has padding
         arrays = {name: array if array is None else np.atleast_2d(array) for name, array in arrays.items()}
     return ["--first", str(first)] if first else [], arrays
+
+
+def shape_of_patches(given):
+    """Of an image whose patches are cut already."""
+    shapes, mask = given.array("spatial_shapes"), given.array("pixel_attention_mask")
+    if mask is not None and not mask.all():
+        raise NoReference("pixel_attention_mask hides patches: check images one by one, without their padding")
+    return {} if shapes is None else {"spatial_shapes": shapes[0] if len(shapes) == 1 else shapes}
+
+
+def coordinates(given):
+    """Where the tokens of one sequence stand in time, height and width."""
+    positions = given.array("position_ids")
+    if positions is None or positions.ndim != 3:
+        return {}
+    if positions.shape[:2] != (3, 1):
+        raise NoReference(f"position_ids are {positions.shape}, expected (3, 1, n): check sequences one by one")
+    return {"position_ids": positions[:, 0]}
 
 
 def decoder_ids(given):
@@ -235,6 +255,8 @@ def ids_and_lengths(given):
     if first_position(given):
         raise NoReference("its position_ids do not begin at 0, which this reference can't be told")
     arrays = ids_and_what_belongs_to_them(given)
+    if EMBEDDED in arrays:
+        raise NoReference("it was not called with ids")
     mask = arrays.pop("attention_mask", None)
     if mask is not None and (np.diff(mask) > 0).any():
         raise NoReference("attention_mask hides tokens before others, and this reference takes lengths")

@@ -151,8 +151,8 @@ inline MultiHeadWeights heads_with_norms()
 {
     Numbers numbers(18);
     MultiHeadWeights weights = heads_of_four();
-    weights.query_norm = RmsNormWeights{numbers.vector(4)}; // of all heads
-    weights.key_norm = RmsNormWeights{numbers.vector(4)};
+    weights.query_norms = {{numbers.vector(4)}}; // of all heads
+    weights.key_norms = {{numbers.vector(4)}};
     return weights;
 }
 

@@ -429,7 +429,7 @@ TEST_CASE("attn run refuses flags that contradict each other, or have no effect"
     CHECK_THAT(Desk(queries_keys_values(), {{"bilinear_weights", to_array(Matrix{{1}})}}).refusal("attention"),
                ContainsSubstring("--weights has no effect"));
     const Desk without_norms({{"x", to_array(tokens())}}, state_dict(heads_of_four()));
-    for (const std::string flag : {"--norm-epsilon 1e-6", "--norm-adds-one"})
+    for (const std::string flag : {"--norm-epsilon 1e-6", "--norm-kind layer", "--norm-adds-one"})
         CHECK_THAT(without_norms.refusal("multi-head-attention", words_of("--heads 2 " + flag)),
                    ContainsSubstring(words_of(flag)[0] + " has no effect"));
 }

@@ -157,7 +157,7 @@ TEST_CASE("tiled key/value heads are named by the result, with norms of queries 
     for (const bool has_norms : {false, true}) {
         CAPTURE(has_norms);
         if (has_norms)
-            shared.query_norm = shared.key_norm = RmsNormWeights{numbers.vector(width)};
+            shared.query_norms = shared.key_norms = {{numbers.vector(width)}};
         MultiHeadWeights mine = shared;
         mine.key = tiled(shared.key);
         mine.value = tiled(shared.value);
@@ -428,7 +428,7 @@ TEST_CASE("norms of queries and keys that are left out, or of queries alone, are
     const Matrix x = numbers.matrix(5, 6);
     const auto map = [&] { return LinearWeights{numbers.matrix(6, 8), std::nullopt}; };
     MultiHeadWeights right{map(), map(), map(), LinearWeights{numbers.matrix(8, 6), std::nullopt}};
-    right.query_norm = right.key_norm = RmsNormWeights{numbers.vector(4)};
+    right.query_norms = right.key_norms = {{numbers.vector(4)}};
     const auto result_with = [&](const MultiHeadWeights& weights) {
         const auto run = [&](const Trace& trace) {
             multi_head_attention(x, weights, {.heads = 2, .positions = HeadPositions::rotary}, trace);
@@ -437,8 +437,8 @@ TEST_CASE("norms of queries and keys that are left out, or of queries alone, are
     };
     const Recording reference = result_with(right);
     MultiHeadWeights mine = right;
-    mine.query_norm.reset();
-    for (int i = 0; i < 2; ++i, mine.key_norm.reset()) {
+    mine.query_norms.clear();
+    for (int i = 0; i < 2; ++i, mine.key_norms.clear()) {
         CAPTURE(i);
         CHECK(names_of(reference, {{"output", named(result_with(mine), "output").value}}) ==
               std::vector<std::string>{"qk_norm_missing"});

@@ -317,8 +317,8 @@ TEST_CASE("the gradient of a gain that all heads share is that of PyTorch's q_no
                               random_heads(numbers, {.h_d_v = 4, .is_biased = false}),
                               {numbers.vector(6)},
                               {{numbers.matrix(6, 5)}, {numbers.matrix(6, 5)}, {numbers.matrix(5, 6)}}};
-    weights.self_attention.query_norm = RmsNormWeights{numbers.vector(2)};
-    weights.self_attention.key_norm = RmsNormWeights{numbers.vector(2)};
+    weights.self_attention.query_norms = {{numbers.vector(2)}};
+    weights.self_attention.key_norms = {{numbers.vector(2)}};
     const Matrix x = numbers.matrix(3, 6);
     const Recording reference =
         gradients(recording_of([&](const Trace& trace) { llama_layer(x, weights, {.heads = 2}, trace); }));

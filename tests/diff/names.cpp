@@ -372,7 +372,7 @@ TEST_CASE("every name of every table means a step that a layer or an attention h
               Numbers numbers(16);
               const Matrix x = numbers.matrix(2, 6);
               MultiHeadWeights weights = random_heads(numbers);
-              weights.query_norm = weights.key_norm = RmsNormWeights{{1, 2}};
+              weights.query_norms = weights.key_norms = {LayerNormWeights{{1, 2}}};
               multi_head_attention(x, weights, {.heads = 2}, trace);
           }),
           Run(run_small_llama)})

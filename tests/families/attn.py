@@ -11,7 +11,8 @@ INPUTS = dict(
     ids="ids", decoder_ids="decoder_ids", input_features="input_features", pixel_values="pixel_values",
     batch_ids="ids", batch_lengths="lengths", batch_decoder_ids="decoder_ids", batch_decoder_lengths="decoder_lengths",
     batch_input_features="input_features", batch_pixel_values="pixel_values", token_type_ids="token_type_ids",
-    left_ids="ids", left_attention_mask="attention_mask",
+    left_ids="ids", left_attention_mask="attention_mask", spatial_shapes="spatial_shapes",
+    inputs_embeds="inputs_embeds", position_ids="position_ids",
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@
     check.py ATTN FOLDER [NAME ...]
 
 FOLDER has for each model config.json, model.safetensors and expected.npz, as make.py writes them: a line a model, one sequence,
-a batch that is padded on the right, the same on the left, and one sequence whose tokens have types. Exit code 0 where all that isn't refused agrees to 1e-10, 1 where something does not. Needs NumPy.
+a batch that is padded on the right, the same on the left, one sequence whose tokens have types, and one of tokens that are embedded already, at places of their own. Exit code 0 where all that isn't refused agrees to 1e-10, 1 where something does not. Needs NumPy.
 """
 
 import pathlib
@@ -25,7 +25,9 @@ def compare(program, folder, file, kind):
     members = {name: file[name] for name in attn.INPUTS if name in file and prefixes[name] == own}
     if kind == "":
         members.pop("token_type_ids", None)
-    what = kind + ("logits" if "logits" in file else "output")
+    given = ("inputs_embeds", "position_ids")
+    members = {name: array for name, array in members.items() if (name in given) == (kind == "embedded_")}
+    what = kind + ("logits" if "logits" in file and kind != "embedded_" else "output")
     if not members or what not in file:
         return "none"
     expected = file[what]
@@ -52,19 +54,19 @@ def main():
         sys.exit(__doc__)
     program, folder, names = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
     counts = {"agree": 0, "refused": 0, "apart": 0}
-    print(f"{'model':24} {'one sequence':14} {'padded right':14} padded left, token types")
+    print(f"{'model':24} {'one sequence':14} {'padded right':14} padded left, token types or tokens")
     for path in sorted(folder.glob("*/expected.npz")):
         name = path.parent.name
         if names and name not in names:
             continue
         with np.load(path) as file:
             file = dict(file)
-        one, batch, left, typed = (compare(program, path.parent, file, kind) for kind in ("", "batch_", "left_", "typed_"))
+        one, batch, left, typed, embedded = (compare(program, path.parent, file, kind) for kind in ("", "batch_", "left_", "typed_", "embedded_"))
         if one.startswith(("refused", "FAILED")):
             print(f"{name:24} {one}", flush=True)
         else:
-            print(f"{name:24} {one:14} {batch:14} {left[:60]}" + ("" if typed == "none" else f" {typed}"), flush=True)
-        bad = any(word.startswith(("APART", "FAILED")) for word in (one, batch, left, typed))
+            print(f"{name:24} {one:14} {batch:14} {left[:60]}" + "".join(f" {one}" for one in (typed, embedded) if one != "none"), flush=True)
+        bad = any(word.startswith(("APART", "FAILED")) for word in (one, batch, left, typed, embedded))
         counts["apart" if bad else "refused" if one.startswith("refused") else "agree"] += 1
     print(", ".join(f"{number} {what}" for what, number in counts.items()))
     sys.exit(1 if counts["apart"] or not counts["agree"] + counts["refused"] else 0)

@@ -1,7 +1,9 @@
 """The families: for each a tiny config in which every field that it has is of consequence.
 
 A row is the folder's name, the config's class, what differs from the common part, and how it is run:
-    kind      what goes in: decoder (ids), encoder (ids), seq2seq (ids and decoder_ids), audio (and decoder_ids), image
+    kind      what goes in: decoder (ids), encoder (ids), seq2seq (ids and decoder_ids), audio (and decoder_ids), image, patches (of one
+              image, cut already)
+    grid      of patches, their rows and columns
     heads     the class that is built (default: the causal language model of the config's class)
     by_length transformers' frequencies follow the longest sequence of a batch, and with a cache they differ from token to token
     attention eager, unless the family's eager attention is not what it should be
@@ -116,6 +118,9 @@ DECODERS = [
     ("gpt-bigcode-heads", "GPTBigCodeConfig", dict(GPT, multi_query=False, n_inner=20, scale_attn_weights=False, tie_word_embeddings=False)),
     ("qwen3.5", "Qwen3_5TextConfig", dict(COMMON, num_hidden_layers=4, head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=4, **rope(partial_rotary_factor=0.5, mrope_section=[1, 1, 0], mrope_interleaved=True))),
     ("qwen3.5-moe", "Qwen3_5MoeTextConfig", dict(COMMON, num_hidden_layers=2, intermediate_size=24, moe_intermediate_size=6, shared_expert_intermediate_size=10, num_experts=5, num_experts_per_tok=3, head_dim=8, layer_types=["linear_attention", "full_attention"], linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=4, linear_value_head_dim=6, **rope(partial_rotary_factor=0.5, mrope_section=[1, 1, 0]))),
+    ("qwen2-vl", "Qwen2VLTextConfig", dict(COMMON, hidden_size=32, **rope(mrope_section=[1, 2, 1])), dict(heads="Qwen2VLTextModel")),
+    ("qwen2.5-vl", "Qwen2_5_VLTextConfig", dict(COMMON, hidden_size=32, num_hidden_layers=3, use_sliding_window=True, sliding_window=5, max_window_layers=2, rms_norm_eps=1e-3, **rope(mrope_section=[2, 1, 1])), dict(heads="Qwen2_5_VLTextModel")),
+    ("qwen3-vl", "Qwen3VLTextConfig", dict(COMMON, head_dim=16, **rope(mrope_section=[3, 3, 2], mrope_interleaved=True)), dict(heads="Qwen3VLTextModel")),
     ("olmo3", "Olmo3Config", dict(COMMON, num_hidden_layers=3, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
         rope_parameters=dict(full_attention=dict(rope_type="yarn", rope_theta=100.0, factor=4.0, original_max_position_embeddings=16, beta_fast=4.0, beta_slow=0.5), sliding_attention=dict(rope_type="default", rope_theta=50.0)))),
 ]
@@ -123,6 +128,7 @@ DECODERS = [
 BERT = dict(vocab_size=40, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, type_vocab_size=2)
 MODERN = dict(vocab_size=40, hidden_size=24, intermediate_size=32, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=32, global_attn_every_n_layers=2, local_attention=6,
     pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2, rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=1000.0), sliding_attention=dict(rope_type="default", rope_theta=50.0)))
+ESM = dict(vocab_size=12, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, pad_token_id=1)
 
 ENCODERS = [
     ("bert", "BertConfig", dict(BERT), dict(kind="encoder", heads="BertModel")),
@@ -153,6 +159,12 @@ ENCODERS = [
     ("clip-vision", "CLIPVisionConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=12, patch_size=4, num_channels=3), dict(kind="image", heads="CLIPVisionModel")),
     ("clip-text", "CLIPTextConfig", dict(vocab_size=40, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, eos_token_id=2, bos_token_id=1, pad_token_id=0), dict(kind="encoder", heads="CLIPTextModel")),
     ("siglip-vision", "SiglipVisionConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=12, patch_size=4, num_channels=3), dict(kind="image", heads="SiglipVisionModel")),
+    ("dinov3", "DINOv3ViTConfig", dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=[12, 16], patch_size=4, num_channels=1, num_register_tokens=3), dict(kind="image", heads="DINOv3ViTModel")),
+    ("dinov3-gated", "DINOv3ViTConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, image_size=12, patch_size=[4, 2], num_channels=3, rope_theta=30.0, key_bias=True, value_bias=False, proj_bias=False, mlp_bias=False, use_gated_mlp=True, hidden_act="silu"), dict(kind="image", heads="DINOv3ViTModel")),
+    ("siglip2-vision", "Siglip2VisionConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, num_patches=16, patch_size=2, num_channels=3), dict(kind="patches", heads="Siglip2VisionModel", grid=(2, 5))),
+    ("siglip2-text", "Siglip2TextConfig", dict(vocab_size=40, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, eos_token_id=2, bos_token_id=1, pad_token_id=0), dict(kind="encoder", heads="Siglip2TextModel")),
+    ("esm", "EsmConfig", dict(ESM, position_embedding_type="rotary", token_dropout=True, mask_token_id=3), dict(kind="encoder", heads="EsmModel")),
+    ("esm-mlm", "EsmConfig", dict(ESM, emb_layer_norm_before=True, token_dropout=True, mask_token_id=5, layer_norm_eps=1e-3), dict(kind="encoder", heads="EsmForMaskedLM")),
     ("siglip-text", "SiglipTextConfig", dict(vocab_size=40, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, eos_token_id=2, bos_token_id=1, pad_token_id=0), dict(kind="encoder", heads="SiglipTextModel")),
 ]
 

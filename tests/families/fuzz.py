@@ -308,7 +308,7 @@ def make_one(dice, number, row, out):
     written.write_text(json.dumps(changed, indent=1))
 
     model = model_of(folder, how, False)
-    case = make.Case(how.get("kind", "decoder"), model, torch.Generator().manual_seed(seed + 1))
+    case = make.Case(how, model, torch.Generator().manual_seed(seed + 1))
     expected = make.forward(model, case.named(case.single))[0]
     if expected.dtype != torch.float64 or not bool(torch.isfinite(expected).all()):
         raise LeftOut("not finite, or narrow")

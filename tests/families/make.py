@@ -116,9 +116,9 @@ def forward(model, inputs):
 class Case:
     """What goes into a model of a kind, and what transformers says about it."""
 
-    def __init__(self, kind, model, random):
-        self.kind = kind
-        config = model.config.get_text_config() if kind != "image" else model.config
+    def __init__(self, how, model, random):
+        self.kind = kind = how.get("kind", "decoder")
+        config = model.config.get_text_config() if kind not in ("image", "patches") else model.config
         self.pad = getattr(config, "pad_token_id", None) or 0
 
         def ids(*shape):
@@ -140,6 +140,10 @@ class Case:
             size = config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
             self.single["pixel_values"] = numbers(config.num_channels, *size)
             self.batch["batch_pixel_values"] = numbers(len(LENGTHS), config.num_channels, *size)
+        if kind == "patches":
+            rows, columns = how["grid"]
+            self.single["pixel_values"] = numbers(rows * columns, config.num_channels * config.patch_size**2)
+            self.single["spatial_shapes"] = torch.tensor([rows, columns])
         if kind in ("seq2seq", "audio"):
             self.single["decoder_ids"] = ids(DECODER_LENGTHS[0])
             self.batch["batch_decoder_ids"] = ids(len(LENGTHS), DECODER_LENGTHS[0])
@@ -153,11 +157,14 @@ class Case:
     def named(members):
         """As transformers wants them: a batch."""
         names = dict(ids="input_ids", decoder_ids="decoder_input_ids")
-        return {names.get(name, name): tensor[None] for name, tensor in members.items()}
+        found = {names.get(name, name): tensor[None] for name, tensor in members.items()}
+        if "spatial_shapes" in found:  # no patch is padding
+            found["pixel_attention_mask"] = torch.ones(found["pixel_values"].shape[:2], dtype=torch.long)
+        return found
 
     def rows(self):
         """Each row of the batch alone, without its padding."""
-        for row in range(len(LENGTHS)):
+        for row in range(len(LENGTHS) if self.batch else 0):
             found = {}
             for name, tensor in self.batch.items():
                 if not name.endswith("lengths"):
@@ -211,7 +218,8 @@ def by_token(model, inputs):
     with torch.no_grad():
         for each in inputs[name][0]:
             token = {name: torch.tensor([[each]]), **others}
-            found.append(model(**token, past_key_values=cache, use_cache=True).logits[0])
+            result = model(**token, past_key_values=cache, use_cache=True)
+            found.append((result.logits if hasattr(result, "logits") else result.last_hidden_state)[0])
     return torch.cat(found)[None]
 
 
@@ -223,6 +231,8 @@ def unused(model, inputs, expected):
     """The weights that change nothing."""
     found = []
     for name, tensor in model.named_parameters():
+        if tensor.numel() == 0:
+            continue
         with torch.no_grad():
             before = tensor.clone()
             tensor.mul_(1.5).add_(0.125)
@@ -232,6 +242,16 @@ def unused(model, inputs, expected):
                 found.append(name)
             tensor.copy_(before)
     return found
+
+
+def at_coordinates(model, random):
+    """Tokens that are embedded already, at places in time, height and width: words, an image of two by three patches, words."""
+    tokens = torch.randn(LENGTH, model.config.hidden_size, generator=random, dtype=torch.float64)
+    patches = torch.tensor([[3, 3, 3, 3, 3, 3], [3, 3, 3, 4, 4, 4], [3, 4, 5, 3, 4, 5]])
+    words = torch.arange(3).expand(3, 3)
+    places = torch.cat([words, patches, 6 + words], dim=1)
+    expected = forward(model, dict(inputs_embeds=tokens[None], position_ids=places[:, None]))
+    return {"inputs_embeds": tokens, "position_ids": places, "embedded_output": expected[0]}
 
 
 def known(how, words, notes):
@@ -255,12 +275,12 @@ def make(name, config, fields, how, out):
         if tensor.is_floating_point() and tensor.dtype != torch.float64:
             raise SystemExit(f"make: {name}: {part} is {tensor.dtype}")
     kind = how.get("kind", "decoder")
-    case = Case(kind, model, random)
+    case = Case(how, model, random)
     inputs = case.named(case.single)
 
     with double.Narrow() as narrow:
         result = forward(model, inputs)
-    batch = forward(model, case.together())
+    batch = forward(model, case.together()) if case.batch else torch.zeros(0, *result.shape[1:])
     notes = sorted(narrow.seen)
     alone = torch.zeros_like(batch)
     for row, (length, inputs_alone) in enumerate(zip(case.out_lengths(batch.shape[1]), case.rows())):
@@ -271,7 +291,10 @@ def make(name, config, fields, how, out):
     members = {**case.single, **case.batch}
     what = "logits" if model.get_output_embeddings() is not None else "output"
     members[what] = result[0]
-    members["batch_" + what] = batch
+    if case.batch:
+        members["batch_" + what] = batch
+    if "mrope_section" in (getattr(model.config, "rope_parameters", None) or {}):
+        members |= at_coordinates(model, random)
     if left := case.on_the_left():
         padded = forward(model, {"input_ids": left["left_ids"], "attention_mask": left["left_attention_mask"]})
         members |= {**left, "left_" + what: padded * left["left_attention_mask"][..., None]}
@@ -324,7 +347,7 @@ def plain(out, names):
         with np.load(out / name / "expected.npz") as file:
             what = "logits" if "logits" in file else "output"
             expected = torch.from_numpy(file[what])
-            inputs = ("ids", "decoder_ids", "input_features", "pixel_values")
+            inputs = ("ids", "decoder_ids", "input_features", "pixel_values", "spatial_shapes")
             inputs = Case.named({name: torch.from_numpy(file[name]) for name in inputs if name in file})
         size = float(expected.abs().max())
         found = []

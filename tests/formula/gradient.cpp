@@ -254,8 +254,8 @@ TEST_CASE("the gain of a norm that all heads share has one gradient, under its o
 {
     Numbers numbers(33);
     MultiHeadWeights weights = random_heads(numbers, {.h_d_v = 4});
-    weights.query_norm = RmsNormWeights{numbers.vector(2)};
-    weights.key_norm = RmsNormWeights{numbers.vector(2)};
+    weights.query_norms = {{numbers.vector(2)}};
+    weights.key_norms = {{numbers.vector(2)}};
     const Matrix x = numbers.matrix(3, 6);
     const KeyValueCache past{numbers.matrix(2, 4), numbers.matrix(2, 4)};
     for (const bool is_cached : {false, true}) {
@@ -273,7 +273,7 @@ TEST_CASE("the gain of a norm that all heads share has one gradient, under its o
             CHECK(&named(result, "grad.head.1." + name + ".gain") == &named(result, gradient));
             CHECK(std::ranges::count(result.steps, name + ".gain", &Step::path) == 1);
             CHECK(named(result, name + ".gain").value.values ==
-                  to_array((name == "query_norm" ? weights.query_norm : weights.key_norm)->gain).values);
+                  to_array((name == "query_norm" ? weights.query_norms : weights.key_norms).front().gain).values);
             CHECK(has(result, gradient + ".from.head.0." + name + ".output"));
         }
         CHECK(std::ranges::all_of(check_gradients(result), &GradientCheck::agrees));

@@ -381,8 +381,12 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
     const auto weights = run.load<MultiHeadWeights>(sizes, {.has_output_map = !flags.has_no_output_map});
     const PastOfTokens<T> past = packed_past(x, weights, flags.options.heads, inputs);
 
-    if ((flags.norm_epsilon || flags.options.norm.adds_one) && !weights.query_norm && !weights.key_norm)
-        throw Error(flags.norm_epsilon ? "--norm-epsilon" : "--norm-adds-one",
+    const bool is_layer = flags.options.norm_kind == NormKind::layer;
+    if ((flags.norm_epsilon || flags.options.norm.adds_one || is_layer) && weights.query_norms.empty() &&
+        weights.key_norms.empty())
+        throw Error(flags.norm_epsilon ? "--norm-epsilon"
+                    : is_layer         ? "--norm-kind"
+                                       : "--norm-adds-one",
                     " has no effect: the weights have no norms of queries or keys, q_norm and k_norm");
     MultiHeadOptions options = masked(flags.options, {mask, bias});
     options.norm.epsilon = flags.norm_epsilon.value_or(options.norm.epsilon);
@@ -440,6 +444,7 @@ Module multi_head_attention_module()
                          {"--norm-epsilon", "E", number(flags->norm_epsilon, NumberRange::from_zero).like("0.5"),
                           "of the norms of queries and keys, where the weights have q_norm and k_norm (default: "
                           "1e-5)"},
+                         {"--norm-kind", "", one_of(flags->options.norm_kind), "of the norms of queries and keys"},
                          {"--norm-adds-one", "", flags->options.norm.adds_one,
                           "the factor of a feature is 1 + gain in the norms of queries and keys"},
                          {"--without-output-map", "", flags->has_no_output_map,

@@ -70,11 +70,15 @@ StepOptions text_of_input(const LanguageModelWeights& weights, const LanguageMod
         return {{"vocabulary", text(table->shape(0))}, {"d_model", text(table->shape(1))}};
     if (const auto* patches = std::get_if<PatchWeights>(&input)) {
         const auto& kernel = patches->kernel;
-        const ImageSize size = description.image.value_or(ImageSize{});
-        return {{"image", text(size.height) + " by " + text(size.width)},
+        const auto& size = description.image;
+        return {{"image", size ? text(size->height) + " by " + text(size->width) : "of any size"},
                 {"patches", text(kernel.shape(2)) + " by " + text(kernel.shape(3))},
                 {"d_model", text(kernel.shape(0))}};
     }
+    if (const auto* of_patches = std::get_if<LinearWeights>(&input))
+        return {{"image", "of any size"},
+                {"d_patch", text(of_patches->weight.shape(0))},
+                {"d_model", text(of_patches->weight.shape(1))}};
     std::string strides;
     for (const ConvolutionOptions& convolution : description.convolutions)
         strides += (strides.empty() ? "" : " and ") + text(convolution.stride);
@@ -89,9 +93,9 @@ StepOptions text_of_input(const LanguageModelWeights& weights, const LanguageMod
 void describe(std::vector<std::string>& lines, const std::string& tower, const LanguageModelWeights& weights,
               const LanguageModelDescription& description)
 {
-    const auto& [layers, norm, image, convolutions, convolution_activation, is_causal, has_logits, first_layer,
-                 first_position, padding_id, embedding_scale, head_activation, logit_scale, logit_softcap,
-                 logits_to_keep, distance_buckets] = description;
+    const auto& [layers, norm, image, position_grid, convolutions, convolution_activation, is_causal, has_logits,
+                 first_layer, first_position, padding_id, token_dropout, embedding_scale, head_activation, logit_scale,
+                 logit_softcap, logits_to_keep, distance_buckets] = description;
     StepOptions around = text_of_input(weights, description);
     for (auto& [name, value] : StepOptions{{"layers", std::to_string(layers.size())},
                                            {"parameters", std::to_string(files::total(files::parameters(weights)))},
@@ -105,6 +109,8 @@ void describe(std::vector<std::string>& lines, const std::string& tower, const L
         around.emplace_back("positions", "learned, of tokens other than " + std::to_string(*padding_id));
     else if (weights.positions)
         around.emplace_back("positions", "learned, from row " + std::to_string(first_position));
+    if (token_dropout)
+        around.emplace_back("dropped_token", std::to_string(token_dropout->id));
     if (weights.token_types)
         around.emplace_back("token_types", std::to_string(weights.token_types->shape(0)));
     if (weights.pooler)
@@ -150,13 +156,27 @@ LanguageModelOptions<Ids> options_of(const ModuleRun& run)
 }
 
 /// The name of what a model takes.
-std::string input_of(const files::Model& model)
+std::string input_of(const files::Model& model, const Inputs& inputs)
 {
     const InputWeights& input = model.encoder ? model.encoder->weights.embedding : model.weights.embedding;
-    return model.description.first_layer > 0             ? "tokens"
-           : std::holds_alternative<Matrix>(input)       ? "ids"
-           : std::holds_alternative<PatchWeights>(input) ? "pixel_values"
-                                                         : "input_features";
+    const bool is_embedded = inputs.has("inputs_embeds") && !model.encoder;
+    return model.description.first_layer > 0       ? "tokens"
+           : std::holds_alternative<Matrix>(input) ? (is_embedded ? "inputs_embeds" : "ids")
+           : std::holds_alternative<PatchWeights>(input) || std::holds_alternative<LinearWeights>(input)
+               ? "pixel_values"
+               : "input_features";
+}
+
+/// Where tokens stand along the axes of a model that rotates along several, as transformers' position_ids say.
+std::optional<Matrix> coordinates_of(const files::Model& model, const ModuleRun& run)
+{
+    if (!run.inputs.has("position_ids"))
+        return std::nullopt;
+    const auto& layers = model.description.layers;
+    if (std::ranges::none_of(layers, [](const auto& layer) { return layer.attention.rotary.axes.has_value(); }))
+        throw InputNamesError("has position_ids, and the family ", model.family,
+                              " does not rotate along several axes: --positions says where its tokens stand");
+    return run.inputs.get<Matrix>("position_ids");
 }
 
 /// @param taken  what the model takes
@@ -167,11 +187,16 @@ void expect_inputs(const std::string& taken, const files::Model& model, const Mo
         (first > 0 ? "layer " + std::to_string(first) : "a model") + " of the family " + model.family + " takes";
     if (!run.inputs.has(taken))
         throw InputNamesError("has no array ", taken, ", which ", family);
-    for (const std::string name : {"ids", "tokens", "lengths", "attention_mask", "token_type_ids", "pixel_values",
-                                   "input_features", "decoder_ids", "decoder_lengths", "decoder_attention_mask"}) {
+    for (const std::string name : {"ids", "tokens", "inputs_embeds", "position_ids", "lengths", "attention_mask",
+                                   "token_type_ids", "pixel_values", "spatial_shapes", "input_features", "decoder_ids",
+                                   "decoder_lengths", "decoder_attention_mask"}) {
         const bool is_beside =
             (name.starts_with("decoder_") && model.encoder) ||
-            ((name == "lengths" || name == "attention_mask") && (taken == "ids" || taken == "tokens")) ||
+            ((name == "lengths" || name == "attention_mask") &&
+             (taken == "ids" || taken == "tokens" || taken == "inputs_embeds")) ||
+            (name == "position_ids" && (taken == "ids" || taken == "tokens" || taken == "inputs_embeds")) ||
+            (name == "spatial_shapes" && taken == "pixel_values" &&
+             std::holds_alternative<LinearWeights>(model.weights.embedding)) ||
             (name == "token_type_ids" && taken == "ids");
         if (run.inputs.has(name) && name != taken && !is_beside)
             throw InputNamesError("has an array ", name, ", and ", family, " ", taken, " alone");
@@ -209,7 +234,8 @@ void expect_no_padding(const ModuleRun& run)
 template <class Ids>
 void run_on_ids(const Ids& ids, const files::Model& model, const ModuleRun& run)
 {
-    const LanguageModelOptions<Ids> options = options_of<Ids>(run);
+    LanguageModelOptions<Ids> options = options_of<Ids>(run);
+    options.coordinates = coordinates_of(model, run);
     if constexpr (std::same_as<Ids, Integers>) {
         expect_no_padding(run);
         (void)language_model(ids, model.weights, model.description, options, run.trace);
@@ -359,16 +385,30 @@ void run_at_positions(const std::string& text, const std::filesystem::path& past
     (void)language_model(ids, places, past, model.weights, model.description, run.trace);
 }
 
-void run_on_tokens(const files::Model& model, const ModuleRun& run)
+/// @param taken  "tokens", or "inputs_embeds" where these stand in place of ids
+void run_on_tokens(const std::string& taken, const files::Model& model, const ModuleRun& run)
 {
     const auto& [family, description, weights, not_computed, encoder] = model;
-    if (run.inputs.rank("tokens", 2, 3, "a sequence (n, d_model) or a batch of sequences (b, n, d_model)") == 2) {
+    const auto coordinates = coordinates_of(model, run);
+    if (run.inputs.rank(taken, 2, 3, "a sequence (n, d_model) or a batch of sequences (b, n, d_model)") == 2) {
         expect_no_padding(run);
-        (void)language_model(run.inputs.get<Matrix>("tokens"), weights, description, run.trace);
+        (void)language_model(run.inputs.get<Matrix>(taken), weights, description, coordinates, run.trace);
     } else {
-        const auto tokens = run.inputs.get<Tensor3>("tokens");
-        (void)language_model(tokens, padding_of(run, shape_of(tokens)), weights, description, run.trace);
+        const auto tokens = run.inputs.get<Tensor3>(taken);
+        (void)language_model(tokens, padding_of(run, shape_of(tokens)), weights, description, coordinates, run.trace);
     }
+}
+
+/// One image, whose patches are cut already.
+void run_on_patches(const files::Model& model, const ModuleRun& run)
+{
+    if (!run.inputs.has("spatial_shapes"))
+        throw InputNamesError("has no array spatial_shapes, which says how many rows and columns of patches there are");
+    const auto shape = run.inputs.get<Integers>("spatial_shapes");
+    if (shape.size() != 2 || shape(0) < 1 || shape(1) < 1)
+        throw ShapeError("spatial_shapes, expected two numbers: how many rows and columns of patches there are");
+    const ImageSize grid{static_cast<std::size_t>(shape(0)), static_cast<std::size_t>(shape(1))};
+    (void)image_model(run.inputs.get<Matrix>("pixel_values"), grid, model.weights, model.description, run.trace);
 }
 
 /// Which part of a model is computed, and where its tokens stand.
@@ -400,8 +440,9 @@ void move_positions(LanguageModelDescription& description, std::size_t first)
 
 void run_encoder_and_decoder(files::Model model, const std::string& taken, const ModuleRun& run)
 {
-    const EncoderDecoderDescription description{std::move(model.encoder->description), std::move(model.description)};
-    const EncoderDecoderWeights weights{std::move(model.encoder->weights), std::move(model.weights)};
+    const EncoderDecoderDescription description{std::move(model.encoder.value().description),
+                                                std::move(model.description)};
+    const EncoderDecoderWeights weights{std::move(model.encoder.value().weights), std::move(model.weights)};
     run.learned = {};
     for (const auto& [tower, of_tower] : {std::pair("encoder.", &weights.encoder), {"decoder.", &weights.decoder}})
         for (const files::Parameter& parameter : files::parameters(*of_tower))
@@ -437,7 +478,7 @@ void run_model(const ModuleRun& run, const Part& part)
         throw Error("--logits-to-keep is about the logits of one call from position 0 on, of a model that has logits");
     model.description.logits_to_keep = part.logits_to_keep;
     run.learned = files::parameters(model.weights);
-    const std::string taken = input_of(model);
+    const std::string taken = input_of(model, run.inputs);
     expect_inputs(taken, model, run);
     const bool has_places = !part.positions.empty() || !part.past.empty();
     if (model.encoder && (has_places || !part.schedule.empty() || !part.cache.empty()))
@@ -472,6 +513,8 @@ void run_model(const ModuleRun& run, const Part& part)
         throw Error("--cache: without --schedule all tokens are given at once, and no cache is read");
     if (has_places) {
         run_at_positions(part.positions, part.past, model, run);
+    } else if (std::holds_alternative<LinearWeights>(weights.embedding)) {
+        run_on_patches(model, run);
     } else if (taken == "pixel_values") {
         if (run.inputs.rank(taken, 3, 4, "an image (channels, height, width) or a batch of images") == 3)
             (void)image_model(run.input<Tensor3>(taken), weights, description, run.trace);
@@ -482,8 +525,8 @@ void run_model(const ModuleRun& run, const Part& part)
             (void)sound_model(run.input<Matrix>(taken), weights, description, run.trace);
         else
             (void)sound_model(run.input<Tensor3>(taken), weights, description, run.trace);
-    } else if (taken == "tokens") {
-        run_on_tokens(model, run);
+    } else if (taken == "tokens" || taken == "inputs_embeds") {
+        run_on_tokens(taken, model, run);
     } else {
         with_ids([&model](const auto& ids, const ModuleRun& same) { run_on_ids(ids, model, same); })(run);
     }
@@ -522,6 +565,9 @@ Module model_module()
         .inputs = {{"ids", "(b,) n", "the ids of the tokens, of a text", false, InputKind::whole_numbers},
                    {"tokens", "(b,) n, d_model",
                     "what comes out of the layer before the first one of --layers, in place of ids"},
+                   {"inputs_embeds", "(b,) n, d_model", "tokens in place of ids, such as those of words and images"},
+                   {"position_ids", "axes, n",
+                    "where tokens stand in time, height and width, of a model that rotates along these"},
                    lengths_input(),
                    {"attention_mask", "b, n", "in place of lengths: 1 for a token, 0 for padding on either side", false,
                     InputKind::zero_or_one},
@@ -532,7 +578,10 @@ Module model_module()
                     InputKind::whole_numbers},
                    lengths_input("decoder_lengths"),
                    {"decoder_attention_mask", "b, n", "in place of decoder_lengths", false, InputKind::zero_or_one},
-                   {"pixel_values", "(b,) channels, height, width", "an image, in place of ids"},
+                   {"pixel_values", "(b,) channels, height, width",
+                    "an image, in place of ids; or its patches, (n, d_patch), where the model takes them"},
+                   {"spatial_shapes", "two", "how many rows and columns of patches there are, where they are given",
+                    false, InputKind::whole_numbers},
                    {"input_features", "(b,) features, frames", "a sound, in place of ids"}},
         .describe_folder =
             [part](const std::filesystem::path& folder, const files::NamedArrays& arrays) {

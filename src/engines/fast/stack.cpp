@@ -93,10 +93,14 @@ View begin_tokens(std::string_view function, const Tokens<const float>& x, const
 Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::size_t n, std::size_t d, Buffer& buffer,
                      const Trace& trace)
 {
-    const auto& [base, layout, given_first, features, scaling, given_positions] = options;
+    const auto& [base, layout, given_first, features, scaling, given_positions, given_frequencies, axes] = options;
     if (given_positions)
         throw Error(
             "attn::fast: tokens are rotated one after the other, expected no positions among the rotary options");
+    if (given_frequencies || axes)
+        throw Error(
+            "attn::fast: there is no kernel of frequencies that are given, nor of positions along several axes, "
+            "expected neither among the rotary options");
     if (features && *features != d)
         throw Error("attn::fast: there is no kernel that rotates ", number(*features), " of ", number(d),
                     " features, expected no features among the rotary options");
@@ -127,8 +131,8 @@ Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::siz
 
 Scoring scoring_of(const MultiHeadOptions& options, const Masking& masking, Buffer& buffer)
 {
-    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature,
-                 places] = options;
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm_kind, norm, unit_epsilon,
+                 temperature, places] = options;
     expect_no_scaled_queries("attn::fast", options);
     if (places)
         throw Error("attn::fast: tokens follow each other, expected no places among the options of attention");

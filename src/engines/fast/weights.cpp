@@ -17,12 +17,12 @@ LinearMaps joined(std::initializer_list<const LinearWeights*> parts)
 
 const LinearWeights& output_of(const MultiHeadWeights& weights, std::string_view role)
 {
-    const auto& [query, key, value, output, query_norm, key_norm, sinks, gate] =
+    const auto& [query, key, value, output, query_norms, key_norms, sinks, gate] =
         weights; // what is new has to be packed, or refused
     const auto refuse = [&](const char* what) { throw Error("fast: the weights of ", role, " have ", what); };
     if (!output)
         refuse("no output map, and the fast layers need one");
-    if (query_norm || key_norm)
+    if (!query_norms.empty() || !key_norms.empty())
         refuse("a norm of queries or keys, which the fast layers do not compute");
     if (sinks)
         refuse("sinks, which the fast layers do not compute");

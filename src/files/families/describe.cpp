@@ -172,12 +172,13 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
     const std::size_t head_width = settings.head_width.value_or(d_model / settings.heads);
     LanguageModelDescription model{
         .norm = settings.norm,
-        .image = settings.image,
+        .image = settings.has_any_image_size ? std::nullopt : settings.image,
         .convolution_activation = settings.convolution_activation,
         .is_causal = settings.is_causal,
         .has_logits = settings.has_logits,
         .first_position = settings.first_position,
         .padding_id = settings.padding_id,
+        .token_dropout = settings.token_dropout,
         .embedding_scale = settings.embedding_scale,
         .head_activation = settings.prediction_head.value_or(default_activation),
         .logit_scale = settings.logit_scale,
@@ -216,6 +217,7 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
                            .positions = rotary                                       ? HeadPositions::rotary
                                         : settings.positions == HeadPositions::alibi ? HeadPositions::alibi
                                                                                      : HeadPositions::none,
+                           .norm_kind = settings.norm.kind,
                            .norm = {.epsilon = settings.head_norm_epsilon.value_or(settings.norm.epsilon),
                                     .adds_one = settings.norm.adds_one}};
         if (rotary)

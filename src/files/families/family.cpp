@@ -152,7 +152,8 @@ Family family_of(const Json& config, const std::string& tower)
                   .variants = all.contains("variants") ? all["variants"] : Json::array(),
                   .towers = object("towers"),
                   .base_prefix = all.value("base_prefix", ""),
-                  .shared_layer = all.value("shared_layer", "")};
+                  .shared_layer = all.value("shared_layer", ""),
+                  .frequencies = all.value("frequencies", "")};
     if (!tower.empty())
         add_variant(family, family.towers.at(tower));
     for (const Json& variant : family.variants)

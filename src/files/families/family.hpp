@@ -26,7 +26,7 @@ struct Family {
     std::vector<std::string> architectures; ///< the first is meant where a configuration names none
     Json always, fields, names, older_names, copies, unpack, packed_experts, squeezed, kernels, ignored, not_computed,
         variants, towers;
-    std::string base_prefix, shared_layer;
+    std::string base_prefix, shared_layer, frequencies;
 };
 
 /// The family of a configuration, with the entries of its variants that hold for it.

@@ -58,8 +58,12 @@ AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
         sizes["vocabulary"] = *settings.vocabulary;
     if (settings.token_types)
         sizes["types"] = *settings.token_types;
+    if (settings.registers > 0)
+        sizes["registers"] = settings.registers;
     if (settings.channels)
         sizes["channels"] = *settings.channels;
+    if (settings.has_patch_map)
+        sizes["d_patch"] = settings.channels.value_or(1) * settings.patch.height * settings.patch.width;
     if (const auto& image = settings.image) {
         const auto& [height, width] = settings.patch;
         sizes["patch_height"] = height;
@@ -92,9 +96,10 @@ void expect_biases(const BlockWeights& weights, const Settings& settings, const 
     for (const auto* heads : {of_layer, weights.cross_attention ? &*weights.cross_attention : nullptr}) {
         if (heads == nullptr)
             continue;
-        bias(heads->query, settings.projection_bias, "query");
-        bias(heads->key, settings.has_key_bias ? settings.projection_bias : false, "key");
-        bias(heads->value, settings.projection_bias, "value");
+        const auto own = [&](std::optional<bool> of_map) { return of_map ? of_map : settings.projection_bias; };
+        bias(heads->query, own(settings.query_bias), "query");
+        bias(heads->key, own(settings.key_bias), "key");
+        bias(heads->value, own(settings.value_bias), "value");
         bias(*heads->output, settings.output_bias, "output");
         if (heads->gate)
             bias(*heads->gate, settings.projection_bias, "gate");
@@ -140,17 +145,24 @@ void expect_experts(const NetworkWeights& network, const Settings& settings, std
     expect(mixture->correction_bias.has_value(), settings.corrects_experts, layer, "correction bias of its experts");
 }
 
-void expect_head_norm(const std::optional<RmsNormWeights>& norm, std::size_t heads, const LinearWeights& map,
-                      const Settings& settings, const std::string& layer)
+void expect_head_norms(const std::vector<LayerNormWeights>& norms, std::size_t heads, const LinearWeights& map,
+                       const Settings& settings, const std::string& layer)
 {
-    expect(norm.has_value(), settings.head_norms != HeadNorms::none, layer, "norm of queries or of keys");
-    if (!norm)
+    expect(!norms.empty(), settings.head_norms != HeadNorms::none, layer, "norm of queries or of keys");
+    if (norms.empty())
         return;
-    const std::size_t all = map.weight.shape(1);
-    const std::size_t expected = settings.head_norms == HeadNorms::head ? all / heads : all;
-    if (norm->gain.size() != expected)
-        throw WeightsError(layer + " has a norm of " + std::to_string(norm->gain.size()) + " features, expected " +
-                           std::to_string(expected));
+    const std::size_t all = map.weight.shape(1), count = settings.head_norms == HeadNorms::each ? heads : 1;
+    const std::size_t expected = settings.head_norms == HeadNorms::width ? all : all / heads;
+    if (norms.size() != count)
+        throw WeightsError(layer + " has " + std::to_string(norms.size()) + " norms of queries or of keys, expected " +
+                           std::to_string(count));
+    for (const LayerNormWeights& norm : norms) {
+        if (norm.gain.size() != expected)
+            throw WeightsError(layer + " has a norm of " + std::to_string(norm.gain.size()) + " features, expected " +
+                               std::to_string(expected));
+        expect(norm.bias.has_value(), settings.head_norm_bias.value_or(settings.norm_bias), layer,
+               "bias of its norms of queries or of keys");
+    }
 }
 
 /// Which kind of attention a layer has, and its norms.
@@ -167,9 +179,9 @@ void expect_attention(const SelfAttentionWeights& weights, const Settings& setti
         return expect(latents->query_latent.has_value(), settings.query_latent_width.has_value(), layer,
                       "latent of queries");
     const auto& attention = std::get<MultiHeadWeights>(weights);
-    expect_head_norm(attention.query_norm, settings.heads, attention.query, settings, layer);
-    expect_head_norm(attention.key_norm, settings.key_value_heads.value_or(settings.heads), attention.key, settings,
-                     layer);
+    expect_head_norms(attention.query_norms, settings.heads, attention.query, settings, layer);
+    expect_head_norms(attention.key_norms, settings.key_value_heads.value_or(settings.heads), attention.key, settings,
+                      layer);
     expect(attention.sinks.has_value(), settings.has_sinks, layer, "sink of each head");
     expect(attention.gate.has_value(), settings.has_gate, layer, "gate of its heads");
 }
@@ -198,7 +210,12 @@ void expect_around(const LanguageModelWeights& weights, const Settings& settings
         expect(patches->bias.has_value(), settings.has_patch_bias, model, "bias of its patch embedding");
         expect(patches->class_token.has_value(), settings.has_class_token, model, "class token");
         expect(patches->distillation_token.has_value(), settings.has_distillation_token, model, "distillation token");
+        expect(patches->register_tokens.has_value(), settings.registers > 0, model, "list of register tokens");
     }
+    const auto* map = std::get_if<LinearWeights>(&weights.embedding);
+    expect(map != nullptr, settings.has_patch_map, model, "map of its patches");
+    if (map != nullptr)
+        expect(map->bias.has_value(), settings.has_patch_bias, model, "bias of its map of patches");
     const auto* convolutions = std::get_if<std::vector<ConvolutionWeights>>(&weights.embedding);
     expect(convolutions != nullptr, !settings.convolution_strides.empty(), model, "convolution before its layers");
     expect(weights.positions.has_value(), settings.has_position_table, model, "table of positions");
@@ -348,12 +365,33 @@ void add_gains(NamedArrays& arrays, const Dialect& dialect, const Part& part, st
         add("norm");
 }
 
+/// Lets queries and keys rotate by the frequencies that the file has, of the model or of each layer alike.
+void take_frequencies(NamedArrays& arrays, const Family& family, LanguageModelDescription& description)
+{
+    std::optional<Array> found;
+    for (auto at = arrays.begin(); at != arrays.end();) {
+        if (family.frequencies.empty() || !at->first.ends_with(family.frequencies)) {
+            ++at;
+            continue;
+        }
+        if (found && !identical(*found, at->second))
+            throw WeightsError(at->first + " is not the same as in another layer, expected the frequencies of all");
+        found = std::move(at->second);
+        at = arrays.erase(at);
+    }
+    if (found)
+        for (BlockDescription& layer : description.layers)
+            if (layer.attention.positions == HeadPositions::rotary)
+                layer.attention.rotary.frequencies = from_array<Vector>(*found);
+}
+
 /// A model, or the encoder or the decoder of one.
 Model read_tower(const Configured& configured, NamedArrays arrays)
 {
     const auto& [family, tower, settings, part, description] = configured;
     Model model{.family = family.model_type, .description = description, .weights = {}};
     model.not_computed = take_not_computed(arrays, family);
+    take_frequencies(arrays, family, model.description);
     arrays = unpacked(std::move(arrays), family, settings);
     const Settings expected = settings_of(part, settings);
     const bool has_tied_output = expected.has_logits && settings.is_tied;

@@ -19,8 +19,10 @@ enum class Place { table, map, before, in_layer, everywhere, after, unknown };
 /// The same by our names.
 constexpr std::pair<const char*, Place> places_by_name[] = {{"embedding.", Place::table},
                                                             {"patch_embedding.", Place::before},
+                                                            {"patch_map.", Place::before},
                                                             {"class_token", Place::before},
                                                             {"distillation_token", Place::before},
+                                                            {"register_tokens", Place::before},
                                                             {"convolutions.", Place::before},
                                                             {"position_embedding.", Place::before},
                                                             {"token_type_embedding.", Place::before},
@@ -151,6 +153,7 @@ Settings settings_of(const Part& part, Settings settings)
 {
     if (!part.is_at_beginning()) {
         settings.image.reset();
+        settings.has_patch_map = false;
         settings.convolution_strides.clear();
         settings.has_position_table = false;
         settings.token_types.reset();
@@ -176,6 +179,7 @@ LanguageModelDescription description_of(const Part& part, LanguageModelDescripti
     model.first_layer = part.first;
     if (!part.is_at_beginning()) {
         model.padding_id.reset(); // positions are in the tokens already
+        model.token_dropout.reset();
         model.image.reset();
         model.convolutions.clear();
     }

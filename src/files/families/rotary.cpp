@@ -5,6 +5,8 @@
 #include "attn/core/error.hpp"
 #include "attn/files/families/rotary_config.hpp"
 
+#include <algorithm>
+
 namespace attn::files {
 namespace {
 
@@ -67,6 +69,45 @@ void expect_whole_heads(Json& parameters, const Settings& settings, bool has_sca
     parameters.erase("partial_rotary_factor");
 }
 
+/// Which axis each pair follows, along the rows and the columns of an image.
+RotaryAxes axes_of_image(std::size_t pairs)
+{
+    if (pairs % 2 != 0)
+        throw Error("a head has " + std::to_string(pairs) +
+                    " pairs of features, expected as many for the rows of an image as for its columns");
+    RotaryAxes axes{.of_pairs = Integers(Integers::shape_type{pairs}, 1), .has_own_frequencies = true};
+    std::fill_n(axes.of_pairs.begin(), pairs / 2, 0);
+    return axes;
+}
+
+/// The same of time, height and width: sections side by side, or one pair of each in turn.
+RotaryAxes axes_of_sections(const Settings& settings, const Json& parameters, const std::string& name,
+                            std::size_t pairs)
+{
+    std::vector<std::size_t> sections = *settings.rotary_sections;
+    const auto refuse = [&](const std::string& expected) {
+        throw Error(name + ".mrope_section is " + parameters.value("mrope_section", Json(sections)).dump() +
+                    ", expected " + expected);
+    };
+    if (const auto given = parameters.find("mrope_section"); given != parameters.end()) {
+        const auto is_count = [](const Json& one) { return one.is_number_unsigned() && one <= 1'000'000; };
+        if (!given->is_array() || given->size() != 3 || !std::ranges::all_of(*given, is_count))
+            refuse("three whole numbers");
+        sections = given->get<std::vector<std::size_t>>();
+    }
+    RotaryAxes axes{.of_pairs = Integers(Integers::shape_type{pairs}, 0)};
+    std::size_t next = 0;
+    for (std::size_t axis = 0; axis < sections.size(); ++axis)
+        for (std::size_t i = 0; i < sections[axis]; ++i) {
+            const std::size_t pair = settings.interleaves_sections ? 3 * i + axis : next++;
+            if (pair < pairs)
+                axes.of_pairs(pair) = static_cast<std::int64_t>(axis);
+        }
+    if (!settings.interleaves_sections && next != pairs)
+        refuse("a sum of " + std::to_string(pairs) + ", the pairs of a head");
+    return axes;
+}
+
 } // namespace
 
 RotaryOptions rotary_of(const Settings& settings, bool is_windowed, std::size_t head_width)
@@ -80,6 +121,9 @@ RotaryOptions rotary_of(const Settings& settings, bool is_windowed, std::size_t 
 
     for (const std::string& field : settings.rotary_without_effect)
         parameters.erase(field);
+    const Json sections = parameters;
+    if (settings.rotary_sections)
+        parameters.erase("mrope_section");
 
     Json around{{"rope_theta", base_of(settings, is_windowed)}};
     if (settings.positions_in_training)
@@ -96,6 +140,11 @@ RotaryOptions rotary_of(const Settings& settings, bool is_windowed, std::size_t 
 
     RotaryOptions options = rotary_options(parameters, around, head_width, name);
     options.layout = settings.rotary_layout;
+    const std::size_t pairs = options.features.value_or(head_width) / 2;
+    if (settings.rotates_along_image)
+        options.axes = axes_of_image(pairs);
+    if (settings.rotary_sections)
+        options.axes = axes_of_sections(settings, sections, name, pairs);
     return options;
 }
 

@@ -14,7 +14,7 @@ namespace attn::files {
 namespace {
 
 constexpr Choice<HeadNorms> head_norms[] = {
-    {HeadNorms::none, "none"}, {HeadNorms::head, "head"}, {HeadNorms::width, "width"}};
+    {HeadNorms::none, "none"}, {HeadNorms::head, "head"}, {HeadNorms::each, "each"}, {HeadNorms::width, "width"}};
 
 constexpr Choice<SinusoidsOfTable> sinusoids_of_table[] = {{SinusoidsOfTable::beyond_last, "beyond-last"},
                                                            {SinusoidsOfTable::at_last, "at-last"}};
@@ -266,6 +266,9 @@ const std::vector<Setting>& all_settings()
         row("has_logits", &Settings::has_logits),
         row("image", [](Settings& s) -> ImageSize& { return s.image ? *s.image : s.image.emplace(); }),
         row("patch", &Settings::patch),
+        row("has_patch_map", &Settings::has_patch_map),
+        row("has_any_image_size", &Settings::has_any_image_size),
+        from_0("registers", &Settings::registers),
         row("has_patch_bias", &Settings::has_patch_bias),
         row("has_class_token", &Settings::has_class_token),
         row("has_distillation_token", &Settings::has_distillation_token),
@@ -278,7 +281,9 @@ const std::vector<Setting>& all_settings()
         row("has_buckets_in_layers", &Settings::has_buckets_in_layers),
         row("farthest_bucket", &Settings::farthest_bucket),
         row("has_memory", &Settings::has_memory),
-        row("has_key_bias", &Settings::has_key_bias),
+        row("query_bias", &Settings::query_bias),
+        row("key_bias", &Settings::key_bias),
+        row("value_bias", &Settings::value_bias),
         row("prediction_head", &Settings::prediction_head),
         row("has_prediction_head_bias", &Settings::has_prediction_head_bias),
         row("has_vocabulary_bias", &Settings::has_vocabulary_bias),
@@ -288,6 +293,10 @@ const std::vector<Setting>& all_settings()
         row("token_types", &Settings::token_types),
         from_0("padding_id",
                [](Settings& s) -> std::size_t& { return s.padding_id ? *s.padding_id : s.padding_id.emplace(); }),
+        from_0("dropped_token",
+               [](Settings& s) -> std::size_t& {
+                   return s.token_dropout ? s.token_dropout->id : s.token_dropout.emplace().id;
+               }),
         row("has_sinks", &Settings::has_sinks),
         row("has_gate", &Settings::has_gate),
         row("has_layer_scale", &Settings::has_layer_scale),
@@ -298,6 +307,7 @@ const std::vector<Setting>& all_settings()
         row("linear_window", [](Settings& s) -> std::size_t& { return states_of(s).width; }),
         row("attention_interval", &Settings::attention_interval),
         row("head_norms", &Settings::head_norms),
+        row("head_norm_bias", &Settings::head_norm_bias),
         row("norm", [](Settings& s) -> NormKind& { return s.norm.kind; }),
         row("epsilon", [](Settings& s) -> double& { return s.norm.epsilon; }),
         row("adds_one", [](Settings& s) -> bool& { return s.norm.adds_one; }),
@@ -372,6 +382,9 @@ const std::vector<Setting>& all_settings()
         row("original_positions", &Settings::original_positions),
         from_0("rotary_layers", &Settings::rotary_layers),
         row("has_rotary_by_layer_type", &Settings::has_rotary_by_layer_type),
+        row("rotates_along_image", &Settings::rotates_along_image),
+        from_0("rotary_sections", &Settings::rotary_sections),
+        row("interleaves_sections", &Settings::interleaves_sections),
         row("has_rotary_in_windows_only", &Settings::has_rotary_in_windows_only),
         row("rotary_interval", &Settings::rotary_interval),
         {"embedding_scale", set_embedding_scale},

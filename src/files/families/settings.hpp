@@ -12,8 +12,13 @@ namespace attn::files {
 
 using Json = nlohmann::json;
 
-/// How many features a norm of queries and keys takes together.
-enum class HeadNorms { none, head, width };
+/// Norms of queries and keys.
+enum class HeadNorms {
+    none,
+    head, ///< one that heads share
+    each, ///< one for each head
+    width ///< one of all heads together
+};
 std::string_view name_of(HeadNorms norms);
 
 /// How the table of positions follows from its rows: sines, then cosines, of frequencies that fall to 1/10000 of the first.
@@ -47,7 +52,10 @@ struct Settings {
     std::size_t farthest_bucket = 128;   ///< tokens
     std::optional<ImageSize> image = {}; ///< where tokens are patches of an image
     ImageSize patch = {};
+    bool has_patch_map = false;      ///< where patches are cut already
+    bool has_any_image_size = false; ///< where images can have another size than in training
     bool has_patch_bias = true, has_class_token = true, has_distillation_token = false;
+    std::size_t registers = 0;                ///< further tokens before those of patches
     std::optional<std::size_t> channels = {}; ///< of an image, or of a sound, whose convolutions have strides
     std::vector<std::size_t> convolution_strides = {};
     Activation convolution_activation = default_activation;
@@ -58,10 +66,13 @@ struct Settings {
     /// @{
     bool has_embedding_norm = false, has_embedding_map = false, maps_words = false, has_output_map = false,
          has_final_norm = true, has_first_norm = true;
-    bool has_vocabulary_bias = false, has_prediction_head_bias = true, has_key_bias = true;
+    bool has_vocabulary_bias = false, has_prediction_head_bias = true;
     std::optional<bool> projection_bias = {}, output_bias = {}, network_bias = {};
+    std::optional<bool> query_bias = {}, key_bias = {},
+                        value_bias = {}; ///< where they have another one than projection_bias
     bool norm_bias = false, has_norm_gains = true, has_sinks = false, has_gate = false, has_layer_scale = false;
     HeadNorms head_norms = HeadNorms::none;
+    std::optional<bool> head_norm_bias = {}; ///< where these norms have another one than the layer's
     /// @}
 
     /// @name Latent attention: the latents, and of each head the features that are not rotated, those that are, those of a value
@@ -119,6 +130,7 @@ struct Settings {
     HeadPositions positions = HeadPositions::none;
     std::size_t first_position = 0;
     std::optional<std::size_t> padding_id = {}; ///< which positions do not count
+    std::optional<TokenDropout> token_dropout = {};
     RotaryLayout rotary_layout = RotaryLayout::halves;
     Json rotary_parameters = {}, rotary_scaling = {}, rotary_aliases = Json::object();
     std::vector<std::string> rotary_without_effect = {}; ///< fields of the parameters that change nothing
@@ -130,7 +142,11 @@ struct Settings {
     std::optional<std::vector<std::size_t>> rotary_layers = {};
     std::optional<std::size_t> rotary_interval = {};
     bool has_rotary_by_layer_type =
-        false; ///< whether the parameters can be listed by full_attention and sliding_attention
+        false;                        ///< whether the parameters can be listed by full_attention and sliding_attention
+    bool rotates_along_image = false; ///< along its rows and its columns
+    std::optional<std::vector<std::size_t>> rotary_sections = {}; ///< pairs that follow each of three axes
+    bool interleaves_sections =
+        false; ///< one pair of each axis in turn, until it has its pairs; the rest follow the first
     bool has_rotary_in_windows_only = false; ///< where some layers have a window, the others rotate nothing
     /// @}
 

@@ -23,6 +23,9 @@ struct Part {
     std::vector<Rows> rows;
 };
 
+/// A row is a tensor of its own, 0, 1, …: norms of heads.
+constexpr std::string_view by_rows = "row by row";
+
 /// How many rows each of the maps has in each of the groups, one after the other: [q q k v][q q k v].
 std::vector<Part> in_groups(const std::vector<std::pair<std::string, std::size_t>>& maps, std::size_t groups)
 {
@@ -46,6 +49,12 @@ std::vector<Part> parts_of(const std::string& packing, std::size_t rows, const S
     if (packing == "query, output_gate by head") {
         const std::size_t width = rows / 2 / settings.heads;
         return in_groups({{"query", width}, {"output_gate", width}}, settings.heads);
+    }
+    if (packing == by_rows) {
+        std::vector<Part> parts;
+        for (std::size_t row = 0; row < rows; ++row)
+            parts.push_back({std::to_string(row), {{row, 1}}});
+        return parts;
     }
     const std::size_t heads = settings.heads, shared = settings.key_value_heads.value_or(heads);
     const std::size_t width = rows / (heads + 2 * shared);
@@ -109,8 +118,12 @@ NamedArrays maps_apart(NamedArrays arrays, const Json& unpack, const Settings& s
         if (rows != array.shape.front())
             throw Error(name + " " + to_string(array.shape) + " can't be divided into " + packing->get<std::string>() +
                         " of " + std::to_string(settings.heads) + " heads");
-        for (const Part& part : parts)
-            add(all, name.substr(0, end) + "." + part.name + name.substr(end), rows_of(array, part), name);
+        for (const Part& part : parts) {
+            Array map = rows_of(array, part);
+            if (*packing == by_rows)
+                map.shape.erase(map.shape.begin());
+            add(all, name.substr(0, end) + "." + part.name + name.substr(end), std::move(map), name);
+        }
     }
     return all;
 }
@@ -206,6 +219,8 @@ bool is_listed(const std::string& name, const Json& list)
 
 NamedArrays in_our_axes(NamedArrays arrays, const Family& family)
 {
+    std::erase_if(
+        arrays, [&](const auto& entry) { return entry.second.size() == 0 && is_listed(entry.first, family.squeezed); });
     for (auto& [name, array] : arrays) {
         if (is_listed(name, family.squeezed))
             array = squeezed(std::move(array));

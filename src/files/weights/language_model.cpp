@@ -29,6 +29,8 @@ void WeightsLoader::begin_part(InputWeights& input, const std::string& prefix)
         input = std::monostate();
     else if (has(prefix + "patch_embedding.weight"))
         input = PatchWeights{};
+    else if (has(prefix + "patch_map.weight"))
+        input = LinearWeights{};
     else if (has_any(prefix + "convolutions.0."))
         input = std::vector<ConvolutionWeights>();
 }

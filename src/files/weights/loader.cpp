@@ -116,10 +116,6 @@ void WeightsLoader::begin_part(MultiHeadWeights& weights, const std::string& pre
 {
     if (options_.has_output_map)
         weights.output.emplace();
-    if (has(prefix + "q_norm.weight"))
-        weights.query_norm.emplace();
-    if (has(prefix + "k_norm.weight"))
-        weights.key_norm.emplace();
     if (has(prefix + "sinks"))
         weights.sinks.emplace();
 

@@ -12,14 +12,15 @@ namespace attn {
 /// positions nor a causal mask.
 inline MultiHeadOptions cross_options(const DecoderOptions& options)
 {
-    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature,
-                 places] = options.attention; // scaled by their positions, which a memory has not
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm_kind, norm, unit_epsilon,
+                 temperature, places] = options.attention; // scaled by their positions, which a memory has not
 
     return {.heads = heads,
             .mask = options.memory_mask,
             .bias = options.memory_bias,
             .scale = scale,
             .softcap = softcap,
+            .norm_kind = norm_kind,
             .norm = norm,
             .unit_epsilon = unit_epsilon};
 }

@@ -80,7 +80,7 @@ MultiHeadOf<T> differential_attention(const T& x, const DifferentialAttentionWei
     // Make what all heads share: lambda, the mask, and the gain of the norm.
     const Term lambda = lambda_of(learned, options.lambda_init, trace);
     const auto mask = join_masks(n, n, {.given = options.mask, .causal = options.causal}, trace);
-    const SharedNorm norm = share_norm("norm", "gain[d_v]", learned.norm, options.norm, trace);
+    const HeadNorms norm = share_norms("norm", "d_v", {{learned.norm.gain}}, described(options.norm), trace);
 
     std::vector<Term<Value<T>>> all_weights, contexts;
     for (std::size_t i = 0; i < heads; ++i) {
@@ -96,7 +96,7 @@ MultiHeadOf<T> differential_attention(const T& x, const DifferentialAttentionWei
         const Term values = head("values[(b,) m, d_v]", of_head(packed.value, i, heads));
         const Term context = head("context[(b,) n, d_v]", matmul(weights, values));
         const Term kept = 1 - number(options.lambda_init, head);
-        contexts.push_back(head("rescaled[(b,) n, d_v]", norm.of(context, head) * kept));
+        contexts.push_back(head("rescaled[(b,) n, d_v]", norm.of(context, i, head) * kept));
         all_weights.push_back(weights);
     }
 

@@ -27,7 +27,7 @@ Term<T> convolve(const Term<T>& padded, const Term<Tensor3>& kernel, std::size_t
 template <Sequence T>
 struct SharedSteps {
     Term<T> activated, beta, log_decay;
-    SharedNorm norm;
+    HeadNorms norm;
 };
 
 /// log(1 + exp(x)), without overflow.
@@ -220,7 +220,7 @@ Read<T> read_with_head(std::size_t i, const SharedSteps<T>& shared, const DeltaN
         state = read.state;
     }
     const Term context = trace("context[(b,) n, d_v]", concat(outputs, -2));
-    return {shared.norm.of(context, trace), state};
+    return {shared.norm.of(context, i, trace), state};
 }
 
 // --------------------------------------------------------------------------------------------------- states of heads
@@ -274,7 +274,7 @@ GatedDeltaNetOf<T> gated_delta_net(const T& tokens, const PastOfDeltaNet<Value<T
         trace("time_steps[(b,) n, h]", "log(1 + exp(decay_inputs + dt_bias))", softplus<V>(*(decay_inputs + dt_bias)));
     const Term a_log = trace.input("a_log[h]", Term(weights.a_log));
     const Term log_decay = trace("log_decay[(b,) n, h]", -exp(a_log) * time_steps);
-    const SharedNorm norm = share_norm("norm", "gain[d_v]", weights.norm, options.norm, trace);
+    const HeadNorms norm = share_norms("norm", "d_v", {{weights.norm.gain}}, described(options.norm), trace);
     const SharedSteps<V> shared{activated, beta, log_decay, norm};
 
     // Follow the state of each head.

@@ -143,50 +143,76 @@ struct PlacedSteps {
 inline constexpr PlacedSteps query_steps{"query_norm", "rotary_query", "unit_query"};
 inline constexpr PlacedSteps key_steps{"key_norm", "rotary_key", "unit_key"};
 
-/// The queries or the keys of all heads, side by side: after the norm of all of them, where it is as wide.
+/// The norms of what heads have: one that they share, or one for each of them. Their gains and biases are steps beside the heads.
+struct HeadNorms {
+    struct Named {
+        std::string scope; ///< "query_norm", or "query_norm.0"
+        LayerNormWeights weights;
+    };
+    std::string_view scope; ///< "query_norm"
+    std::vector<Named> norms;
+    NormDescription description;
+
+    /// One head's tokens after its norm.
+    /// @param trace  the head's scope
+    template <Sequence T>
+    Term<T> of(const Term<T>& tokens, std::size_t head, const Trace& trace) const
+    {
+        if (norms.empty())
+            return tokens;
+        const auto& [beside, weights] = norms[norms.size() == 1 ? 0 : head];
+        const Trace inside = trace.scope(scope);
+        const Term x = inside.input("x[(b,) n, d_model]", tokens);
+        inside.alias("gain", beside + ".gain");
+        if (weights.bias)
+            inside.alias("bias", beside + ".bias");
+        return norm(x, weights, description, inside);
+    }
+};
+
+/// Names the gains and the biases of norms, as wide as one head's features.
+/// @param letter  of these features: "d_k"
+/// @param trace   the scope of the attention
+inline HeadNorms share_norms(std::string_view scope, const std::string& letter,
+                             const std::vector<LayerNormWeights>& norms, const NormDescription& description,
+                             const Trace& trace)
+{
+    HeadNorms shared{scope, {}, description};
+    for (std::size_t i = 0; i < norms.size(); ++i) {
+        const bool is_one = norms.size() == 1;
+        const Trace inside = is_one ? trace.scope(scope) : trace.scope(scope, i);
+        LayerNormWeights named{inside.input("gain[" + letter + "]", norms[i].gain)};
+        if (const auto& bias = norms[i].bias)
+            named.bias = inside.input("bias[" + letter + "]", *bias);
+        shared.norms.push_back({std::string(scope) + (is_one ? "" : "." + std::to_string(i)), std::move(named)});
+    }
+    return shared;
+}
+
+inline NormDescription described(const RmsNormOptions& options, NormKind kind = NormKind::rms)
+{
+    return {.kind = kind, .epsilon = options.epsilon, .adds_one = options.adds_one};
+}
+
+/// The queries or the keys of all heads, side by side, and the norms of each head; after the norm of all of them, where it is as
+/// wide.
 template <Sequence T>
 struct Packed {
     Term<T> tensor;
     PlacedSteps steps;
-    std::optional<RmsNormWeights> norm; ///< of each head
+    HeadNorms norms;
 };
 
 template <Sequence T>
-Packed<T> normalized_together(const Term<T>& packed, const PlacedSteps& steps, std::size_t heads,
-                              const std::optional<RmsNormWeights>& norm, const RmsNormOptions& options,
-                              const Trace& trace)
+Packed<T> pack(const Term<T>& all, const PlacedSteps& steps, std::size_t heads,
+               const std::vector<LayerNormWeights>& norms, const NormDescription& description, const Trace& trace)
 {
-    if (!norm || heads == 1 || norm->gain.size() != packed.shape(feature_axis<T>))
-        return {packed, steps, norm};
-    return {rms_norm(packed, *norm, options, trace.scope(steps.norm)), steps, std::nullopt};
-}
-
-/// A norm that heads share: its gain, as wide as one head's features, is a step beside theirs.
-struct SharedNorm {
-    std::string_view scope; ///< "query_norm"
-    RmsNormWeights weights;
-    RmsNormOptions options;
-
-    /// One head's tokens after the norm.
-    /// @param trace  the head's scope
-    template <Sequence T>
-    Term<T> of(const Term<T>& tokens, const Trace& trace) const
-    {
-        const Trace inside = trace.scope(scope);
-        const Term x = inside.input("x[(b,) n, d_model]", tokens);
-        inside.alias("gain", std::string(scope) + ".gain");
-        return rms_norm(x, weights, options, inside);
-    }
-};
-
-/// Names the gain of a norm that heads share.
-/// @param gain   the step's label: "gain[d_k]"
-/// @param trace  the scope of the attention
-inline SharedNorm share_norm(std::string_view scope, std::string_view gain, const RmsNormWeights& norm,
-                             const RmsNormOptions& options, const Trace& trace)
-{
-    const Trace inside = trace.scope(scope);
-    return {scope, {inside.input(gain, norm.gain)}, options};
+    if (norms.size() > 1 && norms.size() != heads)
+        throw ShapeError("attention: ", norms.size(), " norms in ", steps.norm, " are no norm for each of ", heads,
+                         " heads");
+    if (norms.size() == 1 && heads > 1 && norms.front().gain.size() == all.shape(feature_axis<T>))
+        return {norm(all, norms.front(), description, trace.scope(steps.norm)), steps, {}};
+    return {all, steps, share_norms(steps.norm, "d_k", norms, description, trace)};
 }
 
 /// One head's queries or keys: normalised where the weights have such a norm, then rotated by their positions, then scaled to one,
@@ -194,11 +220,9 @@ inline SharedNorm share_norm(std::string_view scope, std::string_view gain, cons
 /// @param trace  the head's scope
 template <Sequence T>
 Term<T> placed_head(const Packed<T>& all, std::string_view label, std::size_t head, std::size_t heads,
-                    const std::optional<SharedNorm>& norm, const MultiHeadOptions& options, const Trace& trace)
+                    const MultiHeadOptions& options, const Trace& trace)
 {
-    Term<T> placed = of_head(all.tensor, head, heads);
-    if (norm)
-        placed = norm->of(placed, trace);
+    Term<T> placed = all.norms.of(of_head(all.tensor, head, heads), head, trace);
     if (options.positions == HeadPositions::rotary) {
         const Trace inside = trace.scope(all.steps.rotary);
         placed = rotary(inside.input("x[(b,) n, d]", placed), options.rotary, inside);

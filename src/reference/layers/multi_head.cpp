@@ -59,8 +59,8 @@ Groups expect_groups(std::string_view caller, const MultiHeadWeights& weights, c
 
 StepOptions describe(const Groups& groups, const MultiHeadOptions& options)
 {
-    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature,
-                 places] = options; // places are steps
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm_kind, norm, unit_epsilon,
+                 temperature, places] = options; // norms say themselves what they are, and places are steps
     StepOptions described{{"heads", std::to_string(heads)}};
     if (groups.is_grouped())
         described.emplace_back("key_value_heads", std::to_string(groups.groups));
@@ -87,9 +87,9 @@ void expect_no_scaled_queries(std::string_view function, const MultiHeadOptions&
 
 bool is_plain(const MultiHeadWeights& weights, HeadPositions positions)
 {
-    const auto& [query, key, value, output, query_norm, key_norm, sinks, gate] = weights;
-    return positions == HeadPositions::none && key.weight.shape(1) == query.weight.shape(1) && !query_norm &&
-           !key_norm && !sinks && !gate;
+    const auto& [query, key, value, output, query_norms, key_norms, sinks, gate] = weights;
+    return positions == HeadPositions::none && key.weight.shape(1) == query.weight.shape(1) && query_norms.empty() &&
+           key_norms.empty() && !sinks && !gate;
 }
 
 namespace {
@@ -143,8 +143,8 @@ void stand_after(std::size_t earlier, MultiHeadOptions& options)
 AttentionOptions options_of_head(const MultiHeadOptions& all, std::size_t n, std::size_t m, std::size_t head,
                                  const Trace& trace)
 {
-    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature,
-                 places] = all;
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm_kind, norm, unit_epsilon,
+                 temperature, places] = all;
     AttentionOptions options{.scale = scale, .softcap = softcap};
     const auto distances = [&] {
         const double slope = alibi_slopes(heads)(head);
@@ -172,18 +172,12 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed,
     options.bias = share("bias[(b,) n, m]", given.bias, trace);
     stand_after(earlier, options);
     if (given.positions == HeadPositions::rotary)
-        options.rotary.scaling = share_factors(given.rotary.scaling, trace);
-    const auto& [query, key, value, output, norm_of_queries, norm_of_keys, sinks_of_heads, gate] =
+        options.rotary = share_rotation(options.rotary, trace);
+    const auto& [query, key, value, output, norms_of_queries, norms_of_keys, sinks_of_heads, gate] =
         weights; // the maps are in packed and for merged
-    const Packed<T> all_queries =
-        normalized_together(packed.query, query_steps, groups.heads, norm_of_queries, options.norm, trace);
-    const Packed<T> all_keys =
-        normalized_together(packed.key, key_steps, groups.groups, norm_of_keys, options.norm, trace);
-    std::optional<SharedNorm> query_norm, key_norm;
-    if (all_queries.norm)
-        query_norm = share_norm(query_steps.norm, "gain[d_k]", *all_queries.norm, options.norm, trace);
-    if (all_keys.norm)
-        key_norm = share_norm(key_steps.norm, "gain[d_k]", *all_keys.norm, options.norm, trace);
+    const NormDescription norm = described(options.norm, options.norm_kind);
+    const Packed all_queries = pack(packed.query, query_steps, groups.heads, norms_of_queries, norm, trace);
+    const Packed all_keys = pack(packed.key, key_steps, groups.groups, norms_of_keys, norm, trace);
     const auto temperature = temperature_of(options, n, earlier, trace);
     const auto sinks = shared_sinks(sinks_of_heads, groups.heads, trace);
 
@@ -195,11 +189,11 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed,
 
         // Take the head's queries, and the keys and values of its group, after those of the past.
         Term queries = placed_head(all_queries, temperature ? "plain_queries[(b,) n, d_k]" : "queries[(b,) n, d_k]", i,
-                                   groups.heads, query_norm, options, head);
+                                   groups.heads, options, head);
         if (temperature)
             queries = head("queries[(b,) n, d_k]", queries * each_row(*temperature));
         Term keys = placed_head(all_keys, past ? "new_keys[(b,) n, d_k]" : "keys[(b,) m, d_k]", group, groups.groups,
-                                key_norm, options, head);
+                                options, head);
         if (past)
             keys = head("keys[(b,) m, d_k]", concat_rows(of_head(past->keys, group, groups.groups), keys));
         Term values =

@@ -3,8 +3,10 @@
 #include "attn/core/shape.hpp"
 #include "attn/reference/ops/batch.hpp"
 #include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/terms.hpp"
 
 #include <algorithm>
+#include <numbers>
 #include <ranges>
 #include <string>
 #include <utility>
@@ -65,11 +67,11 @@ std::string formula_of_patches(const Shape& image, const Grid& grid)
            text(grid.pixels()) + ")";
 }
 
-/// A token before those of each image.
-Matrix with_first(const Vector& first, const Matrix& given, std::size_t images)
+/// Tokens before those of each image.
+Matrix with_first(const Matrix& first, const Matrix& given, std::size_t images)
 {
-    const std::size_t d = first.size(), of_image = given.shape(0) / images;
-    Matrix tokens(Matrix::shape_type{images * (of_image + 1), d});
+    const std::size_t d = first.shape(1), of_image = given.shape(0) / images;
+    Matrix tokens(Matrix::shape_type{images * (of_image + first.shape(0)), d});
     double* next = tokens.data();
     for (std::size_t image = 0; image < images; ++image) {
         next = std::copy(first.begin(), first.end(), next);
@@ -123,15 +125,19 @@ T embed(const Image& given, const PatchWeights& weights, const Trace& caller)
     // Put those tokens before them that are no patches.
     constexpr bool is_batch = std::same_as<T, Tensor3>;
     std::string before;
-    std::vector<Vector> first;
+    std::vector<Matrix> first;
+    const auto put_first = [&](const std::string& one, Matrix rows) {
+        first.push_back(std::move(rows));
+        before += is_batch ? "repeat(" + one + ", " + std::to_string(images) + ", axis=0), " : one + ", ";
+    };
     for (const auto& [name, token] :
          {std::pair("class_token", &weights.class_token), {"distillation_token", &weights.distillation_token}})
-        if (*token) {
-            first.push_back(trace.input(std::string(name) + "[d_model]", **token));
-            before += is_batch
-                          ? "repeat(" + std::string(name) + "[None, None, :], " + std::to_string(images) + ", axis=0), "
-                          : std::string(name) + "[None, :], ";
-        }
+        if (*token)
+            put_first(std::string(name) + (is_batch ? "[None, None, :]" : "[None, :]"),
+                      *in_front(Term(trace.input(std::string(name) + "[d_model]", **token))));
+    if (const auto& registers = weights.register_tokens)
+        put_first(is_batch ? "register_tokens[None, :, :]" : "register_tokens",
+                  trace.input("register_tokens[registers, d_model]", *registers));
     if (first.empty()) {
         trace.alias("output", "embedded");
         return embedded;
@@ -142,13 +148,37 @@ T embed(const Image& given, const PatchWeights& weights, const Trace& caller)
         else
             return embedded;
     }();
-    for (const Vector& token : first | std::views::reverse)
-        tokens = with_first(token, tokens, images);
+    for (const Matrix& rows : first | std::views::reverse)
+        tokens = with_first(rows, tokens, images);
     return trace("output[(b,) n, d_model]", "concat(" + before + "embedded, axis=" + (is_batch ? "1)" : "0)"),
                  as<T>(tokens, images));
 }
 
 } // namespace
+
+Matrix patch_coordinates(const Shape& image, const PatchWeights& weights, const Trace& trace)
+{
+    const Grid grid = grid_of(image, weights);
+    const std::size_t before = weights.class_token.has_value() + weights.distillation_token.has_value() +
+                               (weights.register_tokens ? weights.register_tokens->shape(0) : 0);
+    Matrix coordinates = xt::zeros<double>({std::size_t{2}, before + grid.patches()});
+    const auto from_middle = [](std::size_t i, std::size_t count) {
+        return 2 * std::numbers::pi * ((2 * static_cast<double>(i) + 1) / static_cast<double>(count) - 1);
+    };
+    for (std::size_t i = 0; i < grid.patches(); ++i) {
+        coordinates(0, before + i) = from_middle(i / grid.columns, grid.rows);
+        coordinates(1, before + i) = from_middle(i % grid.columns, grid.columns);
+    }
+    const auto text = [](std::size_t number) { return std::to_string(number); };
+    const std::string places = "arange(" + text(grid.patches()) + ")", k = text(grid.columns);
+    const auto axis = [&](const std::string& which, const std::string& count) {
+        return "pad((2 * (" + places + which + k + ") + 1) / " + count + " - 1, " + text(before) +
+               ", 0, axis=0)[None, :]";
+    };
+    return trace("coordinates[axes, n]",
+                 "2 * pi * concat(" + axis(" // ", text(grid.rows)) + ", " + axis(" % ", k) + ", axis=0)",
+                 std::move(coordinates));
+}
 
 Matrix embed_patches(const Tensor3& pixel_values, const PatchWeights& weights, const Trace& trace)
 {

@@ -54,6 +54,53 @@ Matrix learned_positions(const Matrix& table, std::size_t n, std::size_t first, 
     return Matrix(learned_positions(Term(table), n, first, trace));
 }
 
+namespace {
+
+/// How much each of so many positions along a side takes of each that was learned.
+Matrix shares_of(const std::string& side, std::size_t count, std::size_t learned, const Trace& trace)
+{
+    const double step = static_cast<double>(learned) / static_cast<double>(count);
+    Matrix nearness(Matrix::shape_type{count, learned});
+    for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t j = 0; j < learned; ++j) {
+            const double apart =
+                std::abs(static_cast<double>(j) + 0.5 - (static_cast<double>(i) + 0.5) * step) / std::max(step, 1.0);
+            nearness(i, j) = std::max(1 - apart, 0.0);
+        }
+    const std::string g = text(learned), ratio = g + " / " + text(count);
+    const Term near = trace(side + "_nearness[" + side + "s, g]",
+                            "maximum(1 - abs(arange(" + g + ") + 0.5 - (arange(" + text(count) +
+                                ")[:, None] + 0.5) * (" + ratio + ")) / maximum(" + ratio + ", 1), 0)",
+                            Term(std::move(nearness)));
+    return Matrix(trace(side + "_weights[" + side + "s, g]", near / sum_along(near, -1, keepdims)));
+}
+
+} // namespace
+
+Term<Matrix> resized_positions(const Term<Matrix>& table, std::size_t rows, std::size_t columns, const Trace& trace)
+{
+    const std::size_t d = table.shape(1);
+    const auto g = static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(table.shape(0)))));
+    if (g * g != table.shape(0) || rows == 0 || columns == 0)
+        throw ShapeError("resized_positions: table ", shape_of(table), " to ", text(rows), " rows and ", text(columns),
+                         " columns, expected that of a square, and one of each at least");
+    const Term learned = trace.input("table[n_max, d]", table);
+    const Matrix down = shares_of("row", rows, g, trace), right = shares_of("column", columns, g, trace);
+
+    Matrix positions = xt::zeros<double>({rows * columns, d});
+    for (std::size_t r = 0; r < rows; ++r)
+        for (std::size_t i = 0; i < g; ++i)
+            for (std::size_t c = 0; c < columns && down(r, i) != 0; ++c)
+                for (std::size_t j = 0; j < g; ++j)
+                    for (std::size_t k = 0; k < d && right(c, j) != 0; ++k)
+                        positions(r * columns + c, k) += down(r, i) * right(c, j) * (*learned)(i * g + j, k);
+    const std::string side = text(g), width = text(d);
+    return trace("positions[n, d]",
+                 "reshape(column_weights @ reshape(row_weights @ reshape(table, " + side + ", " + text(g * d) + "), " +
+                     text(rows) + ", " + side + ", " + width + "), " + text(rows * columns) + ", " + width + ")",
+                 Term(std::move(positions)));
+}
+
 Vector alibi_slopes(std::size_t heads)
 {
     const std::size_t power = std::bit_floor(heads);

@@ -230,6 +230,48 @@ std::size_t expect_features(const std::optional<std::size_t>& given, std::size_t
     return given.value_or(d);
 }
 
+std::size_t count_of(const RotaryAxes& axes)
+{
+    return axes.of_pairs.size() == 0 ? 0 : static_cast<std::size_t>(*std::ranges::max_element(axes.of_pairs)) + 1;
+}
+
+/// How fast each pair rotates: as given, as the pairs of each axis do by themselves, or by the base and a scaling.
+Term<Vector> frequencies_of(const RotaryOptions& options, const Turning& turning, const Trace& trace)
+{
+    const auto& [scaling, given, axes] = std::tie(options.scaling, options.frequencies, options.axes);
+    const bool has_own = axes && axes->has_own_frequencies;
+    if ((given || has_own) && scaling.index() != 0)
+        throw Error("rotary: the ", name_of(scaling), " scaling changes frequencies that follow from the base alone");
+    if (given) {
+        if (given->size() != turning.pairs())
+            throw ShapeError("rotary: ", text(given->size()), " frequencies are given, expected ",
+                             text(turning.pairs()), ", one for each pair");
+        return trace.shared_input("given_frequencies[pairs]", Term(*given));
+    }
+    if (has_own) {
+        const std::size_t count = count_of(*axes);
+        if (count == 0 || turning.features % (2 * count) != 0)
+            throw ShapeError("rotary: ", text(turning.features), " features do not make pairs of ", text(count),
+                             " axes");
+        const Term own = powers_of(number(options.base, trace), turning.features / count, "of_axis[own_pairs]", trace);
+        return trace("frequencies[pairs]", concat(std::vector<Term<Vector>>(count, own), 0));
+    }
+    return std::visit([&](const auto& of) { return row_of(of).frequencies(of, turning, trace); }, scaling);
+}
+
+/// The angles where each pair follows an axis.
+Term<Matrix> angles_along(const RotaryAxes& axes, std::size_t n, const Term<Vector>& frequencies, const Trace& trace)
+{
+    const auto& [of_pairs, has_own_frequencies, given] = axes;
+    if (of_pairs.size() != frequencies.size() || given.shape(0) < count_of(axes) || given.shape(1) != n)
+        throw ShapeError("rotary: coordinates ", shape_of(given), " and axes of ", text(of_pairs.size()),
+                         " pairs, expected at least (", text(count_of(axes)), ", ", text(n), ") and ",
+                         text(frequencies.size()));
+    const Term coordinates = trace.shared_input("coordinates[axes, n]", Term(given));
+    const Term axis = trace.shared_input("axis_of_pairs[pairs]", Term(of_pairs));
+    return trace("angles[n, pairs]", transpose(take_rows(coordinates, axis)) * frequencies);
+}
+
 /// Each pair of features (a, b) becomes (a cos - b sin, a sin + b cos).
 /// @param angles  one for each token and pair
 template <class T>
@@ -247,12 +289,17 @@ Term<T> rotated(const Term<T>& x, const Term<Matrix>& angles, RotaryLayout layou
 
 StepOptions describe(const RotaryOptions& options)
 {
-    const auto& [base, layout, first, features, scaling, positions] = options; // positions are a step
+    const auto& [base, layout, first, features, scaling, positions, frequencies, axes] =
+        options; // positions are a step
     StepOptions described{{"base", exact_text(base)}, {"layout", std::string(name_of(layout))}, {"first", text(first)}};
     if (features)
         described.emplace_back("features", text(*features));
     if (scaling.index() != 0)
         described.emplace_back("scaling", std::string(name_of(scaling)));
+    if (frequencies)
+        described.emplace_back("frequencies", "given");
+    if (axes)
+        described.emplace_back("axes", text(count_of(*axes)));
     const auto add = [&](std::string_view name, const auto& member, Presence) {
         described.emplace_back(std::string(name), member_text(member));
     };
@@ -275,14 +322,22 @@ const std::vector<RotaryScaling>& rotary_scalings()
     return all;
 }
 
-RotaryScaling share_factors(const RotaryScaling& scaling, const Trace& trace)
+RotaryOptions share_rotation(const RotaryOptions& options, const Trace& trace)
 {
-    const LongRopeScaling* const given = std::get_if<LongRopeScaling>(&scaling);
-    if (given == nullptr || !trace.has_listener())
-        return scaling;
-    LongRopeScaling shared = *given;
-    shared.short_factors = trace.shared_input("short_factors[pairs]", given->short_factors);
-    shared.long_factors = trace.shared_input("long_factors[pairs]", given->long_factors);
+    if (!trace.has_listener())
+        return options;
+    RotaryOptions shared = options;
+    const auto share = [&](std::string_view step, auto& numbers) { numbers = trace.shared_input(step, numbers); };
+    if (auto* const factors = std::get_if<LongRopeScaling>(&shared.scaling)) {
+        share("short_factors[pairs]", factors->short_factors);
+        share("long_factors[pairs]", factors->long_factors);
+    }
+    if (shared.frequencies)
+        share("given_frequencies[pairs]", *shared.frequencies);
+    if (shared.axes && shared.axes->coordinates.size() > 0) {
+        share("coordinates[axes, n]", shared.axes->coordinates);
+        share("axis_of_pairs[pairs]", shared.axes->of_pairs);
+    }
     return shared;
 }
 
@@ -299,10 +354,11 @@ T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
     const Term x = trace.input("x[(b,) n, d]", Term(tokens));
 
     // Find how fast each pair rotates, and what that comes to at each position.
-    const Turning turning{options.base, features, options.first, n};
-    const Term frequencies =
-        std::visit([&](const auto& of) { return row_of(of).frequencies(of, turning, trace); }, options.scaling);
-    const Term angles = angles_of(positions_of(options.positions, options.first, n, trace), frequencies, trace);
+    const Term frequencies = frequencies_of(options, {options.base, features, options.first, n}, trace);
+    const bool has_coordinates = options.axes && options.axes->coordinates.size() > 0;
+    const Term angles = has_coordinates
+                            ? angles_along(*options.axes, n, frequencies, trace)
+                            : angles_of(positions_of(options.positions, options.first, n, trace), frequencies, trace);
 
     // Some scalings lengthen queries and keys, too.
     const auto factor = std::visit(

@@ -14,6 +14,17 @@
 namespace attn {
 namespace {
 
+/// 1 for each id that is another one than that.
+template <class Ids>
+Ids other_ids(const Ids& ids, std::size_t id, std::string_view step, const Trace& trace)
+{
+    const std::string text = std::to_string(id);
+    Ids others = ids;
+    for (std::int64_t& any : others)
+        any = any == static_cast<std::int64_t>(id) ? 0 : 1;
+    return trace(step, "1 * (ids < " + text + ") + 1 * (ids > " + text + ")", std::move(others));
+}
+
 /// The row of each token in the table of positions where padding does not count, and has the row of its own id.
 /// @param padding  its id
 template <class Ids>
@@ -21,10 +32,7 @@ Term<Ids> count_tokens(const Ids& ids, std::size_t padding, const Trace& trace)
 {
     const std::string p = std::to_string(padding), n = std::to_string(ids.shape().back());
     const auto id = static_cast<std::int64_t>(padding);
-    Ids is_token = ids;
-    for (std::int64_t& any : is_token)
-        any = any == id ? 0 : 1;
-    const Ids counted = trace("counted[(b,) n]", "1 * (ids < " + p + ") + 1 * (ids > " + p + ")", std::move(is_token));
+    const Ids counted = other_ids(ids, padding, "counted[(b,) n]", trace);
     Ids rows = counted;
     for (std::size_t i = 0, count = 0; i < rows.size(); ++i) {
         count = (i % ids.shape().back() == 0 ? 0 : count) + static_cast<std::size_t>(counted.data()[i]);
@@ -33,6 +41,52 @@ Term<Ids> count_tokens(const Ids& ids, std::size_t padding, const Trace& trace)
     return trace("position_ids[(b,) n]",
                  p + " + counted * (counted @ (arange(" + n + ")[:, None] <= arange(" + n + ")))",
                  Term(std::move(rows)));
+}
+
+/// How many tokens of each sequence are real, and how a formula says it.
+std::pair<Vector, std::string> real_tokens(const Shape& ids, const Padding& padding, const Trace& trace)
+{
+    const std::size_t n = ids.back(), sequences = ids.size() == 1 ? 1 : ids.front();
+    Vector counts(Vector::shape_type{sequences}, static_cast<double>(n));
+    if (const auto* lengths = std::get_if<Integers>(&padding)) {
+        std::ranges::copy(trace.input("lengths[b]", *lengths), counts.begin());
+        return {counts, "lengths"};
+    }
+    if (const auto* mask = std::get_if<Mask>(&padding)) {
+        const Mask& real = trace.input("padding[b, m]", *mask);
+        for (std::size_t b = 0; b < sequences; ++b)
+            counts(b) = static_cast<double>(std::ranges::count(xt::row(real, static_cast<std::ptrdiff_t>(b)), true));
+        return {counts, "sum(padding, axis=-1)"};
+    }
+    return {counts, std::to_string(n)};
+}
+
+/// Tokens of which the hidden ones are 0, and all are scaled as in training.
+template <Sequence T, class Ids>
+Term<T> without_hidden(const Term<T>& tokens, const Ids& ids, const TokenDropout& dropout, const Padding& padding,
+                       std::string_view step, const Trace& trace)
+{
+    constexpr bool is_batch = std::same_as<T, Tensor3>;
+    const std::size_t n = ids.shape().back();
+    const Ids kept = other_ids(ids, dropout.id, "kept[(b,) n]", trace);
+    auto [factors, real] = real_tokens(shape_of(ids), padding, trace);
+    for (std::size_t b = 0; b < factors.size(); ++b) {
+        double hidden = 0;
+        for (std::size_t i = 0; i < n; ++i)
+            hidden += 1 - static_cast<double>(kept.data()[b * n + i]);
+        factors(b) = (1 - dropout.share) / (1 - hidden / factors(b));
+    }
+    const std::string formula = exact_text(1 - dropout.share) + " / (1 - sum(1 - kept, axis=-1) / " + real + ")";
+    if constexpr (is_batch)
+        factors = trace("factor[b]", formula, std::move(factors));
+    else
+        factors(0) = trace("factor", formula, double(factors(0)));
+    T scaled = *tokens;
+    const std::size_t d_model = scaled.shape(feature_axis<T>);
+    for (std::size_t i = 0; i < scaled.size(); ++i)
+        scaled.data()[i] *= static_cast<double>(kept.data()[i / d_model]) * factors(i / d_model / n);
+    return trace(step, is_batch ? "tokens * (kept * factor[:, None])[..., None]" : "tokens * (kept * factor)[:, None]",
+                 Term<T>(std::move(scaled)));
 }
 
 /// What a table has for the type of each token.
@@ -74,11 +128,14 @@ const Padding all_real; // gcc 12 warns of a temporary one
 struct Standing {
     std::size_t before = 0;
     Shared<PlacesOfPairs> places = {};
+    std::optional<Matrix> coordinates = {}; ///< (axes, n)
 };
 
 /// Names the places once for all that asks about them.
 Standing named(const Standing& standing, const Trace& trace)
 {
+    if (standing.coordinates)
+        return {.before = standing.before, .coordinates = trace.input("coordinates[axes, n]", *standing.coordinates)};
     if (!standing.places)
         return standing;
     const auto& [queries, keys] = *standing.places;
@@ -100,8 +157,8 @@ const Matrix& table_of(const LanguageModelWeights& weights, const Matrix* others
 /// The rows of the embedding, scaled and with token types and positions where the model has them.
 template <Sequence T, class Ids>
 Term<T> embed_tokens(const Ids& ids, const Standing& standing, const LanguageModelWeights& weights,
-                     const LanguageModelDescription& description, const std::optional<Ids>& token_types,
-                     const Matrix& embedding, const Trace& trace)
+                     const LanguageModelDescription& description, const Padding& padding,
+                     const std::optional<Ids>& token_types, const Matrix& embedding, const Trace& trace)
 {
     const std::optional<double>& scale = description.embedding_scale;
     constexpr std::string_view embedded = "embedded[(b,) n, d_model]";
@@ -115,8 +172,11 @@ Term<T> embed_tokens(const Ids& ids, const Standing& standing, const LanguageMod
         if (*table && !weights.word_map)
             expect_agreement("language_model", "d_model", {"embedding", embedding, 1}, {name, **table, 1});
     const bool is_sum = scale || weights.positions || weights.token_types;
-    Term tokens =
-        trace(is_sum ? "tokens[(b,) n, d_model]" : embedded, "embedding[ids]", Term(T(take_rows(embedding, ids))));
+    const auto& dropout = description.token_dropout;
+    Term tokens = trace(is_sum || dropout ? "tokens[(b,) n, d_model]" : embedded, "embedding[ids]",
+                        Term(T(take_rows(embedding, ids))));
+    if (dropout)
+        tokens = without_hidden(tokens, ids, *dropout, padding, is_sum ? "dropped[(b,) n, d_model]" : embedded, trace);
     if (weights.word_map)
         tokens = linear(tokens, *weights.word_map, {.name = "mapped", .d_in = "d_embedding", .d_out = "d_model"},
                         trace.scope("word_map"));
@@ -143,15 +203,18 @@ template <Sequence T>
 Term<T> with_positions(const T& given, const LanguageModelWeights& weights, const LanguageModelDescription& description,
                        const Trace& trace)
 {
-    if (weights.token_types || description.padding_id)
+    if (weights.token_types || description.padding_id || description.token_dropout)
         throw Error("language_model: the model counts or types its tokens by their ids: give these");
     const Term tokens = trace.input("tokens[(b,) n, d_model]", Term(given));
     if (!weights.positions)
         return tokens;
     expect_agreement("language_model", "d_model", {"tokens", tokens, feature_axis<T>},
                      {"position_embedding", *weights.positions, 1});
-    return trace("embedded[(b,) n, d_model]",
-                 with_positions(tokens, description.first_position, *weights.positions, trace));
+    constexpr std::string_view embedded = "embedded[(b,) n, d_model]";
+    if (const auto& grid = description.position_grid)
+        return trace(embedded, tokens + resized_positions(Term(*weights.positions), grid->height, grid->width,
+                                                          trace.scope("position_embedding")));
+    return trace(embedded, with_positions(tokens, description.first_position, *weights.positions, trace));
 }
 
 /// What hides padding.
@@ -421,6 +484,11 @@ Term<T> pass_through(const Term<T>& embedded, const Standing& standing, const Pa
             inside.alias("mask", mask_name);
         BlockDescription described = description.layers[i];
         described.attention.places = standing.places;
+        if (standing.coordinates) {
+            if (!described.attention.rotary.axes)
+                throw Error("language_model: coordinates are given, and layer ", i, " rotates along one axis");
+            described.attention.rotary.axes->coordinates = *standing.coordinates;
+        }
         described.attention.bias = shared_bias;
         if (const auto& own = weights.layers[i].distance_bias) {
             const Trace of_distance = inside.scope("distance_bias");
@@ -458,7 +526,7 @@ T decode(const Ids& given_ids, const Standing& given_standing, const Padding& pa
          const LanguageModelWeights& weights, const LanguageModelDescription& description,
          const LanguageModelOptions<Ids>& options, const Trace& caller, const Layer& layer)
 {
-    const auto& [token_types, given_memory, memory_padding, others] = options;
+    const auto& [token_types, given_memory, memory_padding, others, coordinates] = options;
     const Trace trace = model_scope(weights, description, caller);
     const Ids& ids = trace.input("ids[(b,) n]", given_ids);
     const Standing standing = named(given_standing, trace);
@@ -478,7 +546,7 @@ T decode(const Ids& given_ids, const Standing& given_standing, const Padding& pa
     }
 
     // Look the tokens up.
-    const Term embedded = embed_tokens<T>(ids, standing, weights, description, token_types, embedding, trace);
+    const Term embedded = embed_tokens<T>(ids, standing, weights, description, padding, token_types, embedding, trace);
     const auto with_memory = [&](const Term<T>& x, std::size_t i, const BlockDescription& described,
                                  const OptionalMask& mask,
                                  const Trace& inside) { return layer(x, i, described, mask, inside, memory); };
@@ -497,11 +565,12 @@ auto layer_of(const LanguageModelWeights& weights)
 /// The same of tokens that are embedded already.
 template <Sequence T>
 T encode(const T& tokens, const Padding& padding, const LanguageModelWeights& weights,
-         const LanguageModelDescription& description, const Trace& caller)
+         const LanguageModelDescription& description, const std::optional<Matrix>& coordinates, const Trace& caller)
 {
     const Trace trace = model_scope(weights, description, caller);
-    return T(pass_through(with_positions(tokens, weights, description, trace), {}, padding, weights, description,
-                          nullptr, trace, layer_of(weights)));
+    return T(pass_through(with_positions(tokens, weights, description, trace),
+                          named({.coordinates = coordinates}, trace), padding, weights, description, nullptr, trace,
+                          layer_of(weights)));
 }
 
 } // namespace
@@ -516,7 +585,8 @@ Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
                       const LanguageModelDescription& description, const LanguageModelOptions<Integers>& options,
                       const Trace& trace)
 {
-    return decode<Matrix>(ids, {}, all_real, weights, description, options, trace, layer_of(weights));
+    return decode<Matrix>(ids, {.coordinates = options.coordinates}, all_real, weights, description, options, trace,
+                          layer_of(weights));
 }
 
 Tensor3 language_model(const IntegerMatrix& ids, const Padding& padding, const LanguageModelWeights& weights,
@@ -529,19 +599,34 @@ Tensor3 language_model(const IntegerMatrix& ids, const Padding& padding, const L
                        const LanguageModelDescription& description, const LanguageModelOptions<IntegerMatrix>& options,
                        const Trace& trace)
 {
-    return decode<Tensor3>(ids, {}, padding, weights, description, options, trace, layer_of(weights));
+    return decode<Tensor3>(ids, {.coordinates = options.coordinates}, padding, weights, description, options, trace,
+                           layer_of(weights));
 }
 
 Matrix language_model(const Matrix& tokens, const LanguageModelWeights& weights,
                       const LanguageModelDescription& description, const Trace& trace)
 {
-    return encode(tokens, all_real, weights, description, trace);
+    return encode(tokens, all_real, weights, description, {}, trace);
+}
+
+Matrix language_model(const Matrix& tokens, const LanguageModelWeights& weights,
+                      const LanguageModelDescription& description, const std::optional<Matrix>& coordinates,
+                      const Trace& trace)
+{
+    return encode(tokens, all_real, weights, description, coordinates, trace);
 }
 
 Tensor3 language_model(const Tensor3& tokens, const Padding& padding, const LanguageModelWeights& weights,
                        const LanguageModelDescription& description, const Trace& trace)
 {
-    return encode(tokens, padding, weights, description, trace);
+    return encode(tokens, padding, weights, description, {}, trace);
+}
+
+Tensor3 language_model(const Tensor3& tokens, const Padding& padding, const LanguageModelWeights& weights,
+                       const LanguageModelDescription& description, const std::optional<Matrix>& coordinates,
+                       const Trace& trace)
+{
+    return encode(tokens, padding, weights, description, coordinates, trace);
 }
 
 namespace {

@@ -62,7 +62,7 @@ T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>
     LlamaOptions of_layers = options;
     of_layers.mask = join_masks(n, before + n,
                                 {.given = options.mask, .causal = Causal::bottom_right, .key_lengths = lengths}, trace);
-    of_layers.rotary.scaling = share_factors(options.rotary.scaling, trace);
+    of_layers.rotary = share_rotation(options.rotary, trace);
     const Term last = pass_through(embedded, weights.layers, trace,
                                    [&](const Term<T>& x, const LlamaLayerWeights& of_layer, const Trace& inside) {
                                        return layer(x, of_layer, of_layers, inside);

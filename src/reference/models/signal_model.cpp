@@ -5,21 +5,22 @@
 #include "attn/reference/layers/activation.hpp"
 #include "attn/reference/ops/terms.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace attn {
 namespace {
 
 Matrix encode(const Matrix& tokens, const LanguageModelWeights& weights, const LanguageModelDescription& description,
-              const Trace& trace)
+              const Trace& trace, const std::optional<Matrix>& coordinates = {})
 {
-    return language_model(tokens, weights, description, trace);
+    return language_model(tokens, weights, description, coordinates, trace);
 }
 
 Tensor3 encode(const Tensor3& tokens, const LanguageModelWeights& weights, const LanguageModelDescription& description,
-               const Trace& trace)
+               const Trace& trace, const std::optional<Matrix>& coordinates = {})
 {
-    return language_model(tokens, Padding{}, weights, description, trace);
+    return language_model(tokens, Padding{}, weights, description, coordinates, trace);
 }
 
 /// An image or a sound is as large as what positions were learned for.
@@ -50,6 +51,11 @@ T model_of_image(const Image& pixel_values, const LanguageModelWeights& weights,
     const T tokens = embed_patches(image, *patches, inside);
     expect_all_positions("image_model", tokens, weights);
     trace.alias("tokens", "patch_embedding.output");
+    const auto rotates_along_axes = [](const BlockDescription& layer) {
+        return layer.attention.rotary.axes.has_value();
+    };
+    if (std::ranges::any_of(description.layers, rotates_along_axes))
+        return encode(tokens, weights, description, trace, patch_coordinates(shape, *patches, trace));
     return encode(tokens, weights, description, trace);
 }
 
@@ -88,6 +94,27 @@ Tensor3 image_model(const Tensor4& pixel_values, const LanguageModelWeights& wei
                     const LanguageModelDescription& description, const Trace& trace)
 {
     return model_of_image<Tensor3>(pixel_values, weights, description, trace);
+}
+
+Matrix image_model(const Matrix& pixel_values, const ImageSize& grid, const LanguageModelWeights& weights,
+                   const LanguageModelDescription& given, const Trace& caller)
+{
+    const auto* map = std::get_if<LinearWeights>(&weights.embedding);
+    if (map == nullptr)
+        throw Error("image_model: the weights have no map of patches");
+    if (pixel_values.shape(0) != grid.height * grid.width)
+        throw ShapeError("image_model: pixel_values ", shape_of(pixel_values), ", expected ", grid.height * grid.width,
+                         " patches, ", grid.height, " rows of ", grid.width);
+    expect_agreement("image_model", "d_patch", {"pixel_values", pixel_values, 1}, {"map", map->weight, 0});
+    const Trace trace = caller.module("image_model");
+    const Term patches = trace.input("pixel_values[patches, d_patch]", Term(pixel_values));
+    const Term mapped =
+        linear(patches, *map, {.name = "mapped", .d_in = "d_patch", .d_out = "d_model", .tokens = "patches"}, trace);
+    trace.alias("tokens", "mapped");
+    LanguageModelDescription description = given;
+    if (weights.positions)
+        description.position_grid = grid;
+    return encode(Matrix(mapped), weights, description, trace);
 }
 
 Matrix sound_model(const Matrix& input_features, const LanguageModelWeights& weights,

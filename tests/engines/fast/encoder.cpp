@@ -233,9 +233,9 @@ TEST_CASE("a fast encoder layer refuses what it does not compute, and says which
     CHECK_THROWS_WITH(fast::encoder_layer(tokens, {}, packed, options, nowhere, workspace),
                       "fast::encoder_layer: the pointer to the numbers of output (2, 8)" + null);
 
-    weights.self_attention.query_norm = draws.rms_norm(4);
+    weights.self_attention.query_norms = {{draws.rms_norm(4).gain}};
     CHECK_THROWS_WITH(fast::PackedEncoderLayer(weights), ContainsSubstring("a norm of queries or keys"));
-    weights.self_attention.query_norm.reset();
+    weights.self_attention.query_norms.clear();
     weights.self_attention.sinks = Vector{0.5, 0.25};
     CHECK_THROWS_WITH(fast::PackedEncoderLayer(weights), ContainsSubstring("sinks, which the fast layers do not"));
     weights.self_attention.sinks.reset();

@@ -83,7 +83,7 @@ TEST_CASE("a trainer refuses what it can't train, and names it", "[train]")
     CHECK_THROWS_WITH(of_texts.step(std::vector<Text>{{1, 7}}), ContainsSubstring("text 0 has the id 7"));
     CHECK_THROWS_WITH(of_texts.step(std::vector<Text>{}), ContainsSubstring("there is no text"));
     GptWeights with_norms = decoder;
-    with_norms.layers[1].self_attention.query_norm = RmsNormWeights{numbers.vector(4)};
+    with_norms.layers[1].self_attention.query_norms = {{numbers.vector(4)}};
     const Mask all(Mask::shape_type{4, 4}, true);
     CHECK_THROWS_WITH(GptTrainer(decoder, {.model = {.heads = 2, .mask = all}}), ContainsSubstring("a mask is given"));
     CHECK_THROWS_WITH(GptTrainer(with_norms, {.model = {.heads = 2}}),

@@ -279,7 +279,7 @@ TEST_CASE("encoders of images give what transformers gives, alone and in a batch
     std::size_t count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(goldens)) {
         const NamedArrays expected = read_npz(entry.path() / "expected.npz");
-        if (!expected.contains("pixel_values"))
+        if (!expected.contains("pixel_values") || expected.contains("spatial_shapes"))
             continue;
         CAPTURE(entry.path().filename().string());
         const Model model = model_in(entry.path());
@@ -295,6 +295,79 @@ TEST_CASE("encoders of images give what transformers gives, alone and in a batch
         ++count;
     }
     CHECK(count >= 5);
+}
+
+TEST_CASE("an image of any size, whose patches are cut already, has positions that are resized to it", "[families]")
+{
+    const std::filesystem::path folder = goldens / "siglip2-vision";
+    const Model model = model_in(folder);
+    const NamedArrays expected = read_npz(folder / "expected.npz");
+    const auto patches = array_in<Matrix>(expected, "pixel_values");
+    Recorder recorder;
+    CHECK(distance(image_model(patches, {2, 5}, model.weights, model.description, Trace(recorder)),
+                   array_in<Matrix>(expected, "output")) <= 1e-12);
+    CHECK(formula::verify(recorder.recording()).passed());
+    CHECK_THROWS_WITH(image_model(patches, {2, 4}, model.weights, model.description),
+                      ContainsSubstring("expected 8 patches, 2 rows of 4"));
+    const Model vit = model_in(goldens / "vit-plain");
+    CHECK_THROWS_WITH(image_model(patches, {2, 5}, vit.weights, vit.description),
+                      ContainsSubstring("no map of patches"));
+}
+
+TEST_CASE("tokens of words and images stand in time, height and width", "[families]")
+{
+    std::size_t count = 0;
+    for (const std::filesystem::path& folder : folders()) {
+        const NamedArrays expected = read_npz(folder / "expected.npz");
+        if (!expected.contains("inputs_embeds"))
+            continue;
+        CAPTURE(folder.filename().string());
+        const Model model = model_in(folder);
+        const auto tokens = array_in<Matrix>(expected, "inputs_embeds");
+        const auto places = array_in<Matrix>(expected, "position_ids");
+        Recorder recorder;
+        const Matrix output = language_model(tokens, model.weights, model.description, places, Trace(recorder));
+        CHECK(distance(output, array_in<Matrix>(expected, "embedded_output")) <= 1e-12);
+        CHECK(distance(language_model(tokens, model.weights, model.description), output) > 1e-3);
+        CHECK(formula::verify(recorder.recording()).passed());
+
+        Matrix alike(places.shape());
+        for (std::size_t i = 0; i < alike.size(); ++i)
+            alike.data()[i] = static_cast<double>(i % alike.shape(1));
+        CHECK(same_bits(language_model(tokens, model.weights, model.description, alike),
+                        language_model(tokens, model.weights, model.description)));
+        CHECK_THROWS_WITH(language_model(tokens, model.weights, model.description, Matrix{{0, 1}}),
+                          ContainsSubstring("coordinates (1, 2)"));
+        ++count;
+    }
+    CHECK(count >= 4);
+    const Model plain = model_in(goldens / "qwen2");
+    CHECK_THROWS_WITH(language_model(Integers{1}, plain.weights, plain.description, {.coordinates = Matrix{{0}}}),
+                      ContainsSubstring("layer 0 rotates along one axis"));
+}
+
+TEST_CASE("frequencies of a file are those of the model, of each layer alike, or else follow from their base",
+          "[families]")
+{
+    const std::filesystem::path folder = goldens / "esm";
+    const std::string own = "rotary_embeddings.inv_freq";
+    const NamedArrays arrays = read_weights(folder), expected = read_npz(folder / "expected.npz");
+    const auto ids = array_in<Integers>(expected, "ids");
+    const auto output_of = [&](const NamedArrays& of) {
+        const Model model = read_model(folder, of);
+        return language_model(ids, model.weights, model.description);
+    };
+    REQUIRE(arrays.contains(own));
+    const Matrix right = output_of(arrays);
+    NamedArrays without = arrays;
+    without.erase(own);
+    CHECK(distance(output_of(without), right) > 1e-5); // they are rounded in the file
+    NamedArrays of_before = without;
+    for (const char* layer : {"0", "1"})
+        of_before["encoder.layer." + std::string(layer) + ".attention.self." + own] = arrays.at(own);
+    CHECK(same_bits(output_of(of_before), right));
+    of_before.at("encoder.layer.1.attention.self." + own).values.back() += 0.5;
+    CHECK_THROWS_WITH(output_of(of_before), ContainsSubstring("is not the same as in another layer"));
 }
 
 TEST_CASE("poolers give what transformers gives, and follow from their formulas", "[families]")
@@ -731,6 +804,22 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
     CHECK_THAT(refused("llama", with("rope_parameters", {{"rope_type", "longrope9"}})),
                ContainsSubstring("rope_parameters.rope_type longrope9 is not known"));
     CHECK_THAT(refused("llama", with("is_causal", false)), ContainsSubstring("is_causal is false, expected true"));
+    CHECK_THAT(refused("marian", with("is_causal", false)), ContainsSubstring("is_causal is false, expected true"));
+    for (const auto& [family, field] : {std::pair("cohere-qk-norm", "use_qk_norm"),
+                                        {"stablelm-parallel", "qk_layernorm"},
+                                        {"phi-qk-norm", "qk_layernorm"}})
+        CHECK_THAT(
+            refused(family, with(field, false)),
+            ContainsSubstring("layer 0 has a norm of queries or of keys, and config.json says that there is none"));
+    CHECK_THAT(refused("dinov3", with("num_register_tokens", 0)),
+               ContainsSubstring("the model has a list of register tokens, and config.json says that there is none"));
+    CHECK_THAT(refused("dinov3", with("num_register_tokens", 2)),
+               ContainsSubstring("register_tokens is (3, 32), expected (registers, d_model) = (2, 32)"));
+    CHECK_THAT(refused("esm", with("is_folding_model", true)), ContainsSubstring("the folding of proteins"));
+    CHECK_THAT(refused("esm-mlm", with("position_embedding_type", "relative_key")),
+               ContainsSubstring("position_embedding_type is \"relative_key\", expected \"absolute\""));
+    CHECK_THAT(refused("qwen2-vl", with("rope_parameters", {{"rope_type", "default"}, {"mrope_section", {1, 2, 2}}})),
+               ContainsSubstring("mrope_section is [1,2,2], expected a sum of 4, the pairs of a head"));
     CHECK_THAT(refused("llama", with("quantization_config", {{"bits", 4}})), ContainsSubstring("quantised weights"));
     CHECK_THAT(refused("llama", with("attention_bias", true)),
                ContainsSubstring("has no bias of its query map, and config.json says that there is one"));

@@ -106,12 +106,13 @@ TEST_CASE("frequencies, attention factor and rotated queries of a config.json ar
 TEST_CASE("without rope parameters, rotary positions are those of 2021 in halves", "[files][families][rotary]")
 {
     for (const char* config : {"{}", R"({"rope_scaling": null})", R"({"rope_parameters": {}, "rope_scaling": null})"}) {
-        const auto [base, layout, first, features, scaling, positions] = rotary_options(Json::parse(config), 8);
+        const auto [base, layout, first, features, scaling, positions, frequencies, axes] =
+            rotary_options(Json::parse(config), 8);
         CHECK(base == 10000);
         CHECK(layout == RotaryLayout::halves);
         CHECK(first == 0);
         CHECK_FALSE(features);
-        CHECK_FALSE(positions.has_value());
+        CHECK_FALSE((positions || frequencies || axes));
         CHECK(name_of(scaling) == "default");
     }
 }

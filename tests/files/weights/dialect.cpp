@@ -153,7 +153,7 @@ TEST_CASE("weights with mixed biases, norms or shared heads are counted under na
                              {numbers.matrix(6, 4)},
                              {numbers.matrix(6, 4)},
                              LinearWeights{numbers.matrix(8, 6)}};
-    weights.query_norm = RmsNormWeights{numbers.vector(4)};
+    weights.query_norms = {{numbers.vector(4)}};
     std::vector<std::string> names;
     for (const Parameter& parameter : parameters(weights))
         names.push_back(parameter.name + " " + to_string(parameter.shape));

@@ -62,7 +62,7 @@ TEST_CASE("norms of queries and keys have one epsilon in both of a decoder layer
     Numbers numbers(2);
     DecoderLayerWeights weights = random_decoder_layer(numbers);
     for (MultiHeadWeights* attention : {&weights.self_attention, &weights.cross_attention})
-        attention->query_norm = attention->key_norm = RmsNormWeights{numbers.vector(3)};
+        attention->query_norms = attention->key_norms = {{numbers.vector(3)}};
     const DecoderOptions options{.attention = {.heads = 2, .norm = {.epsilon = 0.5}}};
     const Recorder recorder = recorded([&](const Trace& trace) {
         (void)decoder_layer(numbers.matrix(4, 6), numbers.matrix(3, 6), weights, options, trace);

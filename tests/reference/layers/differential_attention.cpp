@@ -153,7 +153,7 @@ TEST_CASE("differential attention refuses what doesn't fit, in words", "[layers]
                       ContainsSubstring("lambda_k2 (3,) does not fit, expected (2,)"));
     CHECK_THROWS_WITH(with([&](auto& w) { w.norm.gain = numbers.vector(8); }),
                       ContainsSubstring("the gain of the norm (8,) does not fit, expected (4,)"));
-    CHECK_THROWS_WITH(with([&](auto& w) { w.maps.key_norm = RmsNormWeights{numbers.vector(2)}; }),
+    CHECK_THROWS_WITH(with([&](auto& w) { w.maps.key_norms = {{numbers.vector(2)}}; }),
                       ContainsSubstring("it takes plain maps"));
     CHECK_THROWS_AS(with([&](auto& w) { w.maps.output->weight = numbers.matrix(5, 6); }), ShapeError);
     CHECK_THROWS_AS(differential_attention(x, right, {.heads = 2, .mask = Mask(Mask::shape_type{3, 4}, true)}),

@@ -102,7 +102,7 @@ TEST_CASE("every replaced step and input of heads is used", "[layers][interventi
                   attend(x, weights, {.heads = 2, .positions = positions}, trace);
               }) == Lines{});
     MultiHeadWeights normed = weights;
-    normed.query_norm = normed.key_norm = RmsNormWeights{numbers.vector(2)};
+    normed.query_norms = normed.key_norms = {{numbers.vector(2)}};
     const HeadMask of_heads(HeadMask::shape_type{1, 2, 3, 3}, true);
     const Tensor4 biases = as_heads(numbers.tensor3(2, 3, 3), 1, 2);
     for (const HeadPositions positions : {HeadPositions::none, HeadPositions::rotary})

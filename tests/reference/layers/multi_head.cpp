@@ -338,3 +338,34 @@ TEST_CASE("tokens, maps, masks and biases that disagree are refused before anyth
     CHECK_THROWS_AS(attend(numbers.matrix(3, 5), weights, {}, Trace(recorder)), ShapeError);
     CHECK(recorder.steps().empty());
 }
+
+TEST_CASE("each head can have norms of its own, of either kind, and as many as there are heads", "[layers][multi_head]")
+{
+    Numbers numbers(12);
+    const Matrix x = numbers.matrix(4, 6);
+    for (const bool is_biased : {false, true}) {
+        CAPTURE(is_biased);
+        MultiHeadWeights own = random_heads(numbers);
+        MultiHeadWeights alone = own;
+        const MultiHeadOptions options{.heads = 2, .norm_kind = NormKind::layer, .norm = {.epsilon = 0.25}};
+        for (auto* norms : {&own.query_norms, &own.key_norms})
+            for (int head = 0; head < 2; ++head) {
+                norms->push_back({numbers.vector(2)});
+                if (is_biased)
+                    norms->back().bias = numbers.vector(2);
+            }
+        const Recorder recorder =
+            traced([&](const Trace& trace) { return multi_head_attention(x, own, options, trace); });
+        const auto& steps = recorder.recording().steps;
+        CHECK(std::ranges::count(steps, "key_norm.1.gain", &Step::path) == 1); // however many heads share its keys
+        for (const std::size_t head : {0U, 1U}) {
+            alone.query_norms = {own.query_norms[head]};
+            alone.key_norms = {own.key_norms[head]};
+            const MultiHead shared = multi_head_attention(x, alone, options);
+            CHECK(same_bits(multi_head_attention(x, own, options).weights[head], shared.weights[head]));
+        }
+        own.key_norms.pop_back();
+        own.query_norms.push_back(own.query_norms.front());
+        CHECK_THROWS_WITH(multi_head_attention(x, own, options), ContainsSubstring("3 norms in query_norm"));
+    }
+}

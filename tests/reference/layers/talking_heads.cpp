@@ -153,7 +153,7 @@ TEST_CASE("talking heads refuse what doesn't fit, in words", "[layers][talking]"
     CHECK_THROWS_WITH(with([&](TalkingHeadsWeights& w) { w.weights = numbers.matrix(3, 4); }),
                       ContainsSubstring("value weights (6, 6) can't be divided evenly among 4 heads"));
     CHECK_THROWS_AS(with([&](TalkingHeadsWeights& w) { w.maps.output->weight = numbers.matrix(5, 6); }), ShapeError);
-    CHECK_THROWS_WITH(with([&](TalkingHeadsWeights& w) { w.maps.key_norm = RmsNormWeights{numbers.vector(3)}; }),
+    CHECK_THROWS_WITH(with([&](TalkingHeadsWeights& w) { w.maps.key_norms = {{numbers.vector(3)}}; }),
                       ContainsSubstring("it takes plain maps, without norms of queries and keys"));
     CHECK_THROWS_AS(talking_heads_attention(x, right, {.mask = Mask(Mask::shape_type{3, 4}, true)}), ShapeError);
 }

@@ -75,14 +75,21 @@ void visit_input(Either<Matrix> auto& table, const std::string& prefix, auto&& f
     f(WeightTensor{prefix + "embedding.weight", {"vocabulary", width}}, table);
 }
 
-/// patch_embedding.weight, patch_embedding.bias, class_token, distillation_token
+/// patch_embedding.weight, patch_embedding.bias, class_token, distillation_token, register_tokens
 void visit_input(Either<PatchWeights> auto& w, const std::string& prefix, auto&& f, const std::string&)
 {
-    auto& [kernel, bias, class_token, distillation_token] = w;
+    auto& [kernel, bias, class_token, distillation_token, register_tokens] = w;
     f(WeightTensor{prefix + "patch_embedding.weight", {"d_model", "channels", "patch_height", "patch_width"}}, kernel);
     visit_bias(f, {prefix + "patch_embedding.bias", {"d_model"}}, bias);
     visit_if_there(class_token, {prefix + "class_token", {"d_model"}}, f);
     visit_if_there(distillation_token, {prefix + "distillation_token", {"d_model"}}, f);
+    visit_if_there(register_tokens, {prefix + "register_tokens", {"registers", "d_model"}}, f);
+}
+
+/// patch_map.weight, patch_map.bias
+void visit_input(Either<LinearWeights> auto& map, const std::string& prefix, auto&& f, const std::string&)
+{
+    visit(map, prefix + "patch_map.", f, "d_patch", "d_model");
 }
 
 /// convolutions.0.weight, whose windows are three frames wide, convolutions.0.bias, convolutions.1.weight, …

@@ -39,13 +39,8 @@ void visit(Either<LlamaLayerWeights> auto& w, const std::string& prefix, auto&& 
     const auto map = [&](std::string_view name, auto& linear, const char* in, const char* out) {
         visit(linear, named(name), f, in, out);
     };
-    const auto norm = [&](std::string_view name, auto& of_heads) {
-        begin_part(f, of_heads, named(name));
-        if (of_heads)
-            visit(*of_heads, named(name), f, "d_k");
-    };
     auto& [norm1, self_attention, norm2, feed_forward] = w;
-    auto& [query, key, value, output, query_norm, key_norm, sinks, gate_of_heads] = self_attention;
+    auto& [query, key, value, output, query_norms, key_norms, sinks, gate_of_heads] = self_attention;
     auto& [gate, up, down] = feed_forward;
     if (!output || sinks || gate_of_heads)
         throw Error("a decoder like Llama's has an output map in each attention, and no sinks and no gate");
@@ -53,8 +48,8 @@ void visit(Either<LlamaLayerWeights> auto& w, const std::string& prefix, auto&& 
     map(names.query, query, "d_model", "h_d_k");
     map(names.key, key, "d_model", "g_d_k");
     map(names.value, value, "d_model", "g_d_v");
-    norm(names.query_norm, query_norm);
-    norm(names.key_norm, key_norm);
+    visit_head_norms(query_norms, named(names.query_norm), f);
+    visit_head_norms(key_norms, named(names.key_norm), f);
     map(names.merged, *output, "h_d_v", "d_model");
     visit(norm2, named(names.norm2), f);
     map(names.gate, gate, "d_model", "d_ff");

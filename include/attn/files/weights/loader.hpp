@@ -25,7 +25,8 @@ struct GatedDeltaNetWeights;
 using SelfAttentionWeights = std::variant<MultiHeadWeights, LatentAttentionWeights,
                                           GatedDeltaNetWeights>; // visited in language_model.hpp
 struct PatchWeights;
-using InputWeights = std::variant<Matrix, PatchWeights, std::vector<ConvolutionWeights>, std::monostate>; // there, too
+using InputWeights = std::variant<Matrix, PatchWeights, LinearWeights, std::vector<ConvolutionWeights>,
+                                  std::monostate>; // there, too
 struct FeedForwardWeights;
 struct GatedFeedForwardWeights;
 struct ExpertsWeights;
@@ -99,6 +100,10 @@ public:
     void begin_part(std::vector<GatedFeedForwardWeights>& experts, const std::string& prefix)
     {
         experts.resize(std::max<std::size_t>(count_after(prefix), 1)); // of a layer, however many of these there are
+    }
+    void begin_part(std::vector<LayerNormWeights>& of_heads, const std::string& prefix)
+    {
+        of_heads.resize(has(prefix + "weight") ? 1 : count_after(prefix));
     }
     void begin_part(std::vector<ConvolutionWeights>& convolutions, const std::string& prefix)
     {

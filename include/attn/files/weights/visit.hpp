@@ -177,15 +177,27 @@ MapsOfHeads maps_of(const MultiHeadWeights& w, const std::string& prefix, Visito
     }
 }
 
+/// Norms of queries or keys: weight and perhaps bias of one; those of several after 0, 1, …
+void visit_head_norms(auto& norms, const std::string& prefix, auto&& f, const std::string& features = "d_k")
+{
+    begin_part(f, norms, prefix);
+    bool is_one = norms.size() == 1;
+    if constexpr (requires { f.has(prefix); })
+        is_one = f.has(prefix + "weight");
+    for (std::size_t i = 0; i < norms.size(); ++i)
+        visit(norms[i], is_one ? prefix : prefix + std::to_string(i) + ".", f, features);
+}
+
 /// nn.MultiheadAttention: in_proj_weight or q_proj_weight, k_proj_weight and v_proj_weight; in_proj_bias;
 /// out_proj.weight, out_proj.bias. Heads without an output map can have any size where their maps are not packed.
 ///
 /// Or an nn.Linear each, q_proj, k_proj and v_proj, where heads can have any size and share keys and values; and, as newer
-/// models have them, norms of queries and keys, sinks, and a gate: q_norm.weight, k_norm.weight, sinks, g_proj.weight.
+/// models have them, norms of queries and keys, sinks, and a gate: q_norm.weight, k_norm.weight, sinks, g_proj.weight. Where each
+/// head has a norm of its own, q_norm.0.weight, q_norm.1.weight, …
 void visit(Either<MultiHeadWeights> auto& w, const std::string& prefix, auto&& f)
 {
     begin_part(f, w, prefix);
-    auto& [query, key, value, output, query_norm, key_norm, sinks, gate] = w;
+    auto& [query, key, value, output, query_norms, key_norms, sinks, gate] = w;
     const bool has_output = output.has_value();
     const MapsOfHeads maps = maps_of(w, prefix, f);
     std::string merged = "d_model";
@@ -214,10 +226,8 @@ void visit(Either<MultiHeadWeights> auto& w, const std::string& prefix, auto&& f
     bool is_wide = false;
     if constexpr (requires { f.has_norms_of_all_heads(prefix); })
         is_wide = f.has_norms_of_all_heads(prefix);
-    if (query_norm)
-        visit(*query_norm, prefix + "q_norm.", f, is_wide ? "h_d_k" : "d_k");
-    if (key_norm)
-        visit(*key_norm, prefix + "k_norm.", f, is_wide ? "g_d_k" : "d_k");
+    visit_head_norms(query_norms, prefix + "q_norm.", f, is_wide ? "h_d_k" : "d_k");
+    visit_head_norms(key_norms, prefix + "k_norm.", f, is_wide ? "g_d_k" : "d_k");
     if (has_output)
         visit(*output, prefix + "out_proj.", f, merged, "d_model");
     if (sinks)

@@ -2,8 +2,8 @@
 
 #include "attn/reference/attention/dot_product.hpp"
 #include "attn/reference/layers/linear.hpp"
+#include "attn/reference/layers/norm.hpp"
 #include "attn/reference/layers/position.hpp"
-#include "attn/reference/layers/rms_norm.hpp"
 #include "attn/reference/layers/rotary.hpp"
 
 #include <string_view>
@@ -13,14 +13,15 @@ namespace attn {
 
 /// The learned parameters of multi-head attention: the columns of each map are divided among the heads, in order.
 struct MultiHeadWeights {
-    LinearWeights query;                           ///< (d_model, h d_k)
-    LinearWeights key;                             ///< (d_memory, h d_k), or (d_memory, g d_k), where heads share them
-    LinearWeights value;                           ///< (d_memory, h d_v), or (d_memory, g d_v)
-    std::optional<LinearWeights> output = {};      ///< W^O, (h d_v, d_model); without it the heads stay side by side
-    std::optional<RmsNormWeights> query_norm = {}; ///< (d_k), of each head's queries, where heads share them
-    std::optional<RmsNormWeights> key_norm = {};   ///< (d_k), of each head's keys
-    std::optional<Vector> sinks = {};              ///< (h): each head's sink, see WeighingOptions
-    std::optional<LinearWeights> gate = {};        ///< (d_model, h d_v): how much of each feature of the heads is kept
+    LinearWeights query;                      ///< (d_model, h d_k)
+    LinearWeights key;                        ///< (d_memory, h d_k), or (d_memory, g d_k), where heads share them
+    LinearWeights value;                      ///< (d_memory, h d_v), or (d_memory, g d_v)
+    std::optional<LinearWeights> output = {}; ///< W^O, (h d_v, d_model); without it the heads stay side by side
+    /// Norms of queries: one that heads share, (d_k); or one for each head; or one of all heads together, (h d_k).
+    std::vector<LayerNormWeights> query_norms = {};
+    std::vector<LayerNormWeights> key_norms = {}; ///< the same of keys
+    std::optional<Vector> sinks = {};             ///< (h): each head's sink, see WeighingOptions
+    std::optional<LinearWeights> gate = {};       ///< (d_model, h d_v): how much of each feature of the heads is kept
 };
 
 /// How attention depends on positions.
@@ -51,7 +52,8 @@ struct MultiHeadOptions {
     std::optional<double> softcap = {}; ///< limits the scaled scores, see scaled_dot_product_attention()
     HeadPositions positions = HeadPositions::none;
     RotaryOptions rotary = {};
-    RmsNormOptions norm = {}; ///< of queries and keys, where the weights have such norms
+    NormKind norm_kind = NormKind::rms; ///< of queries and keys, where the weights have such norms
+    RmsNormOptions norm = {};           ///< their epsilon, and whether one is added to their gains
     /// What is added to their mean square, where each query and key of a head is scaled to one of 1, without a gain and after
     /// its rotation, as in Llama 4.
     std::optional<double> unit_epsilon = {};
@@ -175,8 +177,9 @@ MultiHeadOf<T> multi_head_attention(const T& x, const MultiHeadWeights& weights,
 ///                 for two heads of one group, with the steps of rotary() in the scopes rotary_query and rotary_key, and
 ///                 those of scaled_dot_product_attention() in each head, whose queries, keys and values are, without
 ///                 rotary positions, `query[..., 0:2]` and so on; with ALiBi each head has its `bias`. Where the weights
-///                 have norms of queries and keys, the steps of rms_norm() come first, in each head's scopes query_norm
-///                 and key_norm; their gains, which the heads share, are query_norm.gain and key_norm.gain. Where the weights
+///                 have norms of queries and keys, the steps of norm() come first, in each head's scopes query_norm
+///                 and key_norm; a gain, or a bias, that the heads share is query_norm.gain or key_norm.gain, and of norms for
+///                 each head query_norm.0.gain, and so on. Where the weights
 ///                 have sinks, the input `sinks`, (h,), comes before the heads, and head.0 has `sinks`, which is `sinks[0:1]`.
 ///                 The lists of factors of a LongRopeScaling are short_factors and long_factors, in this scope. Biases of the
 ///                 maps, mask, bias and output map as in multi_head_attention(); with g = h so are the axes.

@@ -14,6 +14,7 @@ struct PatchWeights {
     std::optional<Vector> bias = {};               ///< (d_model); CLIP has none
     std::optional<Vector> class_token = {};        ///< (d_model): stands before those of the patches; SigLIP has none
     std::optional<Vector> distillation_token = {}; ///< (d_model): follows the class token, in DeiT
+    std::optional<Matrix> register_tokens = {};    ///< (registers, d_model): follow these, in DINOv3
 };
 
 /// The tokens of an image: one for each patch, row by row, a linear map of its pixels; and before them the class token, and
@@ -31,7 +32,7 @@ struct PatchWeights {
 ///                      | class_token  | (d_model,)                                      |         |
 ///                      | output       | ((b,) n, d_model)                               | concat(class_token[None, :], embedded, axis=0) |
 ///
-///                      where `output` is another name of `embedded` without tokens before it,
+///                      where those of distillation and of registers follow the class token, `output` is another name of `embedded` without tokens before it,
 ///                      with the numbers in place of the channels C, the R rows of K patches, the P by Q pixels of a patch, and
 ///                      d_model D; in a batch, the first axis stays where it is, and the class token is repeated
 /// @return (n, d_model), one token for each patch, after those before them
@@ -42,5 +43,16 @@ Matrix embed_patches(const Tensor3& pixel_values, const PatchWeights& weights, c
 /// The same for a batch, (b, channels, height, width).
 /// @return (b, n, d_model)
 Tensor3 embed_patches(const Tensor4& pixel_values, const PatchWeights& weights, const Trace& trace = {});
+
+/// Where the tokens of an image stand: the middles of its patches, 2 pi times as far from the image's as a side is long at most, down and
+/// to the right; and in the middle those before the patches, which are then not rotated.
+/// @param image    the shape of the pixels
+/// @param trace    | step        | shape     | formula |
+///                 |-------------|-----------|---------|
+///                 | coordinates | (axes, n) | 2 * pi * concat(pad((2 * (arange(N) // K) + 1) / R - 1, F, 0, axis=0)[None, :], pad((2 * (arange(N) % K) + 1) / K - 1, F, 0, axis=0)[None, :], axis=0) |
+///
+///                 with the numbers in place of the N patches in R rows and K columns, after F other tokens
+/// @see Siméoni et al. 2025, "DINOv3", section 3.2
+Matrix patch_coordinates(const Shape& image, const PatchWeights& weights, const Trace& trace = {});
 
 } // namespace attn

@@ -67,6 +67,22 @@ Matrix learned_positions(const Matrix& table, std::size_t n, std::size_t first =
 /// The same of a term.
 Term<Matrix> learned_positions(const Term<Matrix>& table, std::size_t n, std::size_t first, const Trace& trace);
 
+/// The same of an image's patches, whose table was learned for a square of them: resized to so many rows and columns, each position
+/// averages those near it. As torch's F.interpolate(mode="bilinear", antialias=True).
+/// @param table  (g * g, d), row by row
+/// @param trace  | step           | shape      | formula                                                                        |
+///               |----------------|------------|--------------------------------------------------------------------------------|
+///               | table          | (n_max, d) |                                                                                |
+///               | row_nearness   | (rows, g)  | maximum(1 - abs(arange(G) + 0.5 - (arange(R)[:, None] + 0.5) * (G / R)) / maximum(G / R, 1), 0) |
+///               | row_weights    | (rows, g)  | row_nearness / sum(row_nearness, axis=-1, keepdims=True)                       |
+///               | positions      | (n, d)     | reshape(column_weights @ reshape(row_weights @ reshape(table, G, G * D), R, G, D), R * C, D) |
+///
+///               with the numbers in place of the R rows and C columns, whose steps follow those of the rows
+/// @return (rows * columns, d)
+/// @throws ShapeError where the table is of no square
+/// @see Tschannen et al. 2025, "SigLIP 2", section 2.4.2
+Term<Matrix> resized_positions(const Term<Matrix>& table, std::size_t rows, std::size_t columns, const Trace& trace);
+
 /// ALiBi's slopes, one per head: 2^(-8/h), 2^(-16/h), … 2^-8 for h heads, a power of two.
 ///
 /// For another number of heads, the slopes of the next smaller power of two, then every second one of the next larger.

@@ -215,6 +215,15 @@ void visit_members(Scaling& scaling, const Visit& visit)
 }
 /// @}
 
+/// Positions along several axes, such as the rows and the columns of an image: each pair of features follows one of them.
+struct RotaryAxes {
+    Integers of_pairs = {}; ///< (pairs): the axis that each pair follows
+    /// Whether the pairs of one axis lie side by side and have the frequencies that so many features have; else a pair has the
+    /// frequency that it has without axes.
+    bool has_own_frequencies = false;
+    Matrix coordinates = {}; ///< (axes, n): where each token stands; at its position along every axis unless given
+};
+
 /// Options of rotary().
 struct RotaryOptions {
     double base = 10000;
@@ -223,16 +232,19 @@ struct RotaryOptions {
     std::optional<std::size_t> features = {}; ///< so many of the first features are rotated; all unless given
     RotaryScaling scaling = {};               ///< for texts longer than in training; none unless given
     std::optional<Integers> positions = {};   ///< (n): where each token stands; one after the other unless given
+    std::optional<Vector> frequencies = {};   ///< (pairs): in place of those that follow from the base
+    std::optional<RotaryAxes> axes = {};
 };
 
 /// The options as a trace records them: base, layout, first position, and what there is of features and scaling.
 StepOptions describe(const RotaryOptions& options);
 
 /// Names what the rotations of several heads or layers share once, in the scope around them: the lists of factors of
-/// LongRopeScaling, as `short_factors` and `long_factors`. Without it each rotation has its own.
+/// LongRopeScaling, as `short_factors` and `long_factors`; frequencies that are given, and where tokens stand along axes. Without it
+/// each rotation has its own.
 /// @param trace  the scope around
-/// @return the scaling to go on with
-RotaryScaling share_factors(const RotaryScaling& scaling, const Trace& trace);
+/// @return the options to go on with
+RotaryOptions share_rotation(const RotaryOptions& options, const Trace& trace);
 
 /// Rotary position embeddings: each pair of features of a query or key at position p is rotated by the angle p times the
 /// pair's frequency: (x, y) becomes (x cos - y sin, x sin + y cos).
@@ -255,12 +267,15 @@ RotaryScaling share_factors(const RotaryScaling& scaling, const Trace& trace);
 ///                 with cos and sin multiplied by it. Where only K of D features are rotated, D is K in all of this,
 ///                 `x[..., 0:K:2]` and `x[..., 1:K:2]` are the pairs, and the output is
 ///                 `concat(interleave(…), x[..., K:D], axis=-1)`. Where positions are given, the step `positions` of this or a
-///                 scope around stands in place of `arange(N)`.
+///                 scope around stands in place of `arange(N)`. Frequencies that are given are the step `given_frequencies`. With
+///                 axes that have coordinates, `angles` is `coordinates[axis_of_pairs].T * frequencies`; where axes have frequencies
+///                 of their own, these are `of_axis`, and `frequencies` is `concat(of_axis, of_axis, axis=0)`.
 /// @return ((b,) n, d)
 /// @throws ShapeError where d is odd, or options.features is, or is more than d, or 0; or a list of factors has another length
 ///                    than there are pairs; or positions are given, and not one for each token
 /// @throws Error      where a number of the scaling has no meaning, such as a factor of 0, by its name in config.json; or positions are
-///                    given, and the scaling depends on how long the text is
+///                    given, and the scaling depends on how long the text is; or frequencies are given, or axes have their own, and
+///                    there is a scaling
 /// @see Su et al. 2021, section 3.2.2
 template <Attending T>
 T rotary(const T& x, const RotaryOptions& options = {}, const Trace& trace = {});

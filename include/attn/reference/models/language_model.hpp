@@ -16,11 +16,20 @@ struct ImageSize {
     std::size_t height = 0, width = 0;
 };
 
+/// Hidden tokens of a masked language model as those that dropout took: their rows are 0, and all are scaled as if they were as many as
+/// in training.
+struct TokenDropout {
+    std::size_t id = 0;        ///< of a hidden token
+    double share = 0.15 * 0.8; ///< of tokens that were hidden in training, as in ESM
+};
+
 /// A decoder, or an encoder, as models have it: its layers, and what stands before and after them.
 struct LanguageModelDescription {
     std::vector<BlockDescription> layers = {};
-    NormDescription norm = {};                              ///< after the embedding, and after the last layer
-    std::optional<ImageSize> image = {};                    ///< where tokens are made of an image
+    NormDescription norm = {};           ///< after the embedding, and after the last layer
+    std::optional<ImageSize> image = {}; ///< where tokens are made of an image
+    /// How many rows and columns of patches an image has, where the table of positions is resized to them.
+    std::optional<ImageSize> position_grid = {};
     std::vector<ConvolutionOptions> convolutions = {};      ///< where they are made of sound
     Activation convolution_activation = default_activation; ///< after each of these
     bool is_causal = true;       ///< false in an encoder, whose tokens attend to later ones, too
@@ -30,6 +39,7 @@ struct LanguageModelDescription {
     /// The id of padding where positions count the other tokens only, from the next row on, and padding has the row of
     /// its id: 1 in RoBERTa.
     std::optional<std::size_t> padding_id = {};
+    std::optional<TokenDropout> token_dropout = {};
     std::optional<double> embedding_scale =
         {}; ///< what a row of the embedding is multiplied by; sqrt(d_model) in Gemma
     Activation head_activation = default_activation; ///< of the head before the logits, where the weights have one
@@ -45,9 +55,9 @@ struct PredictionHeadWeights {
     LayerNormWeights norm;
 };
 
-/// What makes tokens of the input: a table of words (vocabulary, d_model), patches of an image, or convolutions along a sound;
-/// nothing in a part of a model that takes tokens.
-using InputWeights = std::variant<Matrix, PatchWeights, std::vector<ConvolutionWeights>, std::monostate>;
+/// What makes tokens of the input: a table of words (vocabulary, d_model), patches of an image, a map of patches that are cut already
+/// (d_patch, d_model), or convolutions along a sound; nothing in a part of a model that takes tokens.
+using InputWeights = std::variant<Matrix, PatchWeights, LinearWeights, std::vector<ConvolutionWeights>, std::monostate>;
 
 /// The learned parameters of a decoder or an encoder.
 struct LanguageModelWeights {
@@ -80,6 +90,8 @@ struct LanguageModelOptions {
     std::optional<std::conditional_t<std::same_as<Ids, Integers>, Matrix, Tensor3>> memory = {};
     Padding memory_padding = {};       ///< which of its tokens are real
     const Matrix* embedding = nullptr; ///< the table of words, where it is an encoder's, too
+    /// (axes, n): where tokens stand, of a model that rotates along several axes, see RotaryAxes.
+    std::optional<Matrix> coordinates = {};
 };
 
 /// What self-attention keeps of the tokens so far, per layer; empty at the beginning.
@@ -123,7 +135,8 @@ struct LanguageModelStep {
 ///                     sides. Token types are looked up in the scope token_type_embedding. Where positions count tokens
 ///                     only, `counted` is `1 * (ids < P) + 1 * (ids > P)`, of the padding's id P, `position_ids` is
 ///                     `P + counted * (counted @ (arange(N)[:, None] <= arange(N)))`, and position_embedding looks them
-///                     up. A head has the steps `hidden` and `activated` and the norm in the scope prediction_head. Without logits,
+///                     up. With a dropout of tokens, `kept` is 0 where an id is that of a hidden token and 1 elsewhere, `factor` is
+///                     `0.88 / (1 - sum(1 - kept, axis=-1) / N)`, and `dropped` is `tokens * (kept * factor)[:, None]`. A head has the steps `hidden` and `activated` and the norm in the scope prediction_head. Without logits,
 ///                     `output` is another name of the last tokens; with a pooler, its scope has `first`, the first of them,
 ///                     `hidden` and `pooled`.
 ///
@@ -162,9 +175,18 @@ Tensor3 language_model(const IntegerMatrix& ids, const Padding& padding, const L
 /// @throws Error of a model that counts or types its tokens by their ids
 Matrix language_model(const Matrix& tokens, const LanguageModelWeights& weights,
                       const LanguageModelDescription& description, const Trace& trace = {});
-/// The same for a batch, (b, n, d_model).
+/// @copydoc language_model(const Matrix&, const LanguageModelWeights&, const LanguageModelDescription&, const Trace&)
+/// @param coordinates  (axes, n): where tokens stand, of a model that rotates along several axes
+Matrix language_model(const Matrix& tokens, const LanguageModelWeights& weights,
+                      const LanguageModelDescription& description, const std::optional<Matrix>& coordinates,
+                      const Trace& trace = {});
+/// The same for a batch, (b, n, d_model), whose sequences have the same coordinates.
 Tensor3 language_model(const Tensor3& tokens, const Padding& padding, const LanguageModelWeights& weights,
                        const LanguageModelDescription& description, const Trace& trace = {});
+/// @copydoc language_model(const Tensor3&, const Padding&, const LanguageModelWeights&, const LanguageModelDescription&, const Trace&)
+Tensor3 language_model(const Tensor3& tokens, const Padding& padding, const LanguageModelWeights& weights,
+                       const LanguageModelDescription& description, const std::optional<Matrix>& coordinates,
+                       const Trace& trace = {});
 
 /// The same for tokens that follow those in a cache.
 /// @param past  the cache of the tokens before them; an empty one at the beginning

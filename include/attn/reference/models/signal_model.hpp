@@ -22,6 +22,23 @@ Matrix image_model(const Tensor3& pixel_values, const LanguageModelWeights& weig
 Tensor3 image_model(const Tensor4& pixel_values, const LanguageModelWeights& weights,
                     const LanguageModelDescription& description, const Trace& trace = {});
 
+/// The same of an image whose patches are cut already, as SigLIP 2 takes it: of any size, to which the table of positions is resized.
+/// @param pixel_values  (patches, d_patch): the pixels of each patch, row by row
+/// @param grid          how many rows and columns of patches there are
+/// @param weights       whose embedding is a LinearWeights
+/// @param trace         | step         | shape              | formula                             |
+///                      |--------------|--------------------|-------------------------------------|
+///                      | pixel_values | (patches, d_patch) |                                     |
+///                      | mapped       | (patches, d_model) | pixel_values @ mapped_weights + mapped_bias |
+///
+///                      with mapped_weights and mapped_bias before it; it is `tokens` of language_model(), whose steps follow, with those
+///                      of resized_positions() in position_embedding
+/// @return (patches, d_model)
+/// @throws ShapeError where there are not as many patches as the grid has
+/// @throws Error      where weights are of another model
+Matrix image_model(const Matrix& pixel_values, const ImageSize& grid, const LanguageModelWeights& weights,
+                   const LanguageModelDescription& description, const Trace& trace = {});
+
 /// The encoder of a sound, such as Whisper's: convolutions along its frames make the tokens. For each of them the last hidden
 /// state.
 ///
