@@ -146,10 +146,6 @@ public:
         open_.insert(wrong.step);
         open_in_heads_ = unknown_before_heads(wrong.step, world);
         open_in_heads_.insert(open_.begin(), open_.end());
-        try {
-            first_order_.emplace(wrong, world);
-        } catch (const Error&) { // there is no way back, or not enough of the budget for it: in the order of the list
-        }
     }
 
     /// The mistakes of a backward pass, or of a forward one, that give what is wrong, the nearest first.
@@ -216,18 +212,28 @@ private:
                             for (Edits& edits :
                                  choices_of(form, value, reach, is_of_all_heads(form) ? open_in_heads_ : open_, world_))
                                 trials.push_back({&pitfall, std::move(edits)});
-        // Those in few steps first: what the others cost is not known before.
-        std::ranges::stable_sort(trials, {}, [](const Trial& trial) { return trial.edits.size(); });
+        put_likely_first(trials);
+        return trials;
+    }
+
+    /// To know which are likely takes about as long as to make some of them.
+    void put_likely_first(std::vector<Trial>& trials)
+    {
+        constexpr std::size_t some = 16;
+        if (trials.size() <= some || !has_way_back_)
+            return;
+        const auto by_effort = [](const Trial& trial) { return trial.edits.size(); };
+        std::ranges::stable_sort(trials, {}, by_effort); // for as many as half of the budget is enough for
         try {
-            constexpr double quarter = 0.25;
-            const BudgetShare share(quarter);
+            const BudgetShare share(half);
+            if (!first_order_)
+                first_order_.emplace(wrong_, world_);
             for (Trial& trial : trials)
-                if (first_order_)
-                    trial.unlikeness = first_order_->unlikeness(trial.edits);
-        } catch (const BudgetError&) {
+                trial.unlikeness = first_order_->unlikeness(trial.edits);
+        } catch (const Error&) {
+            has_way_back_ = first_order_.has_value();
         }
         std::ranges::stable_sort(trials, {}, &Trial::unlikeness);
-        return trials;
     }
 
     /// @return true where it explains the wrong numbers, and better than another form of the same mistake
@@ -255,6 +261,7 @@ private:
     std::set<std::size_t> open_;          ///< where a mistake can have been made
     std::set<std::size_t> open_in_heads_; ///< the same for one that mixes heads
     std::optional<FirstOrder> first_order_;
+    bool has_way_back_ = true; ///< from the wrong step, within the budget
     std::vector<Candidate> near_; ///< that roundings of the world's type don't explain, and of a shorter one can
     bool is_cut_ = false;
     double least_left_ = current_budget()->left() * (world_.claims.claims.size() == 1 ? of_result : half);

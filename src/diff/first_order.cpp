@@ -13,6 +13,8 @@ namespace attn::diff {
 FirstOrder::FirstOrder(const Wrong& wrong, Diff::World& world) : wrong_(wrong), world_(world)
 {
     constexpr std::size_t random_directions = 2; // each takes about as long as a mistake that is made
+    if (wrong.found.shape != wrong.right.shape)
+        throw Error("there is no direction from one shape to another");
     Array direction = wrong.right;
     for (std::size_t i = 0; i < direction.size(); ++i) {
         const double off = wrong.found.values[i] - wrong.right.values[i];

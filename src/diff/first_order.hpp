@@ -17,7 +17,7 @@ namespace attn::diff {
 class FirstOrder {
 public:
     /// All three outlive this.
-    /// @throws FormulaError, BudgetError  where the way back can't be computed
+    /// @throws Error  where the way back can't be computed, or not within the budget
     FirstOrder(const Wrong& wrong, Diff::World& world);
 
     /// How unlike what is wrong the effect of edits is, in direction and, less so, in size; `unlikely` where it goes the other way, or

@@ -95,7 +95,7 @@ void describe(std::vector<std::string>& lines, const std::string& tower, const L
 {
     const auto& [layers, norm, image, position_grid, convolutions, convolution_activation, is_causal, has_logits,
                  first_layer, first_position, padding_id, token_dropout, embedding_scale, head_activation, logit_scale,
-                 logit_softcap, logits_to_keep, distance_buckets] = description;
+                 logit_softcap, distance_buckets, logits_to_keep] = description;
     StepOptions around = text_of_input(weights, description);
     for (auto& [name, value] : StepOptions{{"layers", std::to_string(layers.size())},
                                            {"parameters", std::to_string(files::total(files::parameters(weights)))},

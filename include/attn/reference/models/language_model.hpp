@@ -45,8 +45,9 @@ struct LanguageModelDescription {
     Activation head_activation = default_activation; ///< of the head before the logits, where the weights have one
     std::optional<double> logit_scale = {};          ///< what logits are multiplied by
     std::optional<double> logit_softcap = {};        ///< then C tanh(logits / C)
-    std::optional<std::size_t> logits_to_keep = {};  ///< of so many last tokens alone, where no others are asked for
     DistanceBuckets distance_buckets = {}; ///< of the tables of biases by distance, where the weights have some
+    /// Of how many last tokens the logits are, where no others are asked for; of all without it.
+    std::optional<std::size_t> logits_to_keep = {};
 };
 
 /// The head of a masked language model, before its logits: norm(activation(x W + b)).
