@@ -31,13 +31,13 @@ Flag budget_flag(std::optional<std::size_t>& size)
 {
     return {
         "--budget", "N", whole_number(size, 1, 1'000'000),
-        "end where the trace takes more than N billion operations, or N GiB of numbers at a time (default: 3, and 64 "
+        "end where the trace takes more than N billion operations, or N GiB of numbers at a time (default: 3, and 96 "
         "for each GiB of the file)"};
 }
 
 Budget budget_for(const std::optional<std::size_t>& asked, std::initializer_list<std::filesystem::path> files)
 {
-    constexpr double per_gibibyte = 64, gibibyte = 1 << 30;
+    constexpr double per_gibibyte = 96, gibibyte = 1 << 30;
     double bytes = 0;
     for (const std::filesystem::path& file : files) {
         std::error_code unreadable; // which is said when it is read

@@ -68,15 +68,20 @@ bool is_explained_by(const Candidate& candidate, const Wrong& wrong, Diff::World
              agrees(wrong.right, altered.value(), mistaken.tolerance));
 }
 
+/// What is no farther off than this is as near.
+double as_near_as(double off, const Array& right)
+{
+    constexpr double same = 1 + 1e-6;
+    return same * off + roundings_of_result * roundoff_of(NumberType::float64) * largest_of(right);
+}
+
 /// The nearest first; of those that are as near, the first of the list. The others are alternatives to the first.
 void rank(std::vector<Diagnosis>& diagnoses, const Array& right)
 {
     if (diagnoses.empty())
         return;
-    constexpr double same = 1 + 1e-6;
     std::ranges::stable_sort(diagnoses, {}, &Diagnosis::off);
-    const double nearest =
-        same * diagnoses.front().off + roundings_of_result * roundoff_of(NumberType::float64) * largest_of(right);
+    const double nearest = as_near_as(diagnoses.front().off, right);
     const auto end = std::ranges::find_if(diagnoses, [&](const Diagnosis& one) { return one.off > nearest; });
     std::ranges::stable_sort(diagnoses.begin(), end, {}, &Diagnosis::pitfall); // one array has them all
     for (std::size_t i = 1; i < diagnoses.size(); ++i)
@@ -128,11 +133,12 @@ std::set<std::size_t> unknown_before_heads(std::size_t step, Diff::World& world)
 struct Trial {
     const mistakes::Pitfall* pitfall;
     Edits edits;
+    std::size_t place;                        ///< in the list: of two forms that are as near, the first is named
     double unlikeness = FirstOrder::unlikely; ///< of its effect, to first order
 };
 
-/// Tries mistakes until half of what was left of the budget is spent, or nearly all where the result is all that MINE has; those
-/// first that are likely to first order.
+/// Tries mistakes until half of what was left of the budget is spent, or nearly all where the result is all that MINE has; then
+/// those first that are likely to first order.
 class Search {
     static constexpr double half = 0.5, of_result = 0.05;
 
@@ -174,28 +180,37 @@ public:
     bool is_cut() const { return is_cut_; }
 
 private:
-    /// Each way of looking may spend half of what is left; once one is found, others that give the same are looked for as long as
-    /// that took.
+    /// The nearest form of each mistake, and its place.
+    using Found = std::map<const mistakes::Pitfall*, std::pair<Diagnosis, std::size_t>>;
+
+    bool is_better(double off, std::size_t place, const Found::mapped_type& known) const
+    {
+        return as_near_as(off, wrong_.right) < known.first.off ||
+               (off <= as_near_as(known.first.off, wrong_.right) && place < known.second);
+    }
+
+    /// From the result alone each way of looking may spend half of what is left; once one is found, others that give the same are
+    /// looked for as long as that took.
     std::vector<Diagnosis> mistakes(Reach reach, bool of_gradients, bool are_general)
     {
         std::vector<Trial> all = trials(reach, of_gradients, are_general);
         const double begin = current_budget()->left();
-        double least_left = least_left_ + half * std::max(begin - least_left_, 0.0);
-        std::map<const mistakes::Pitfall*, Diagnosis> best;
+        double least_left = least_left_ + (is_result_alone_ ? half * std::max(begin - least_left_, 0.0) : 0);
+        Found best;
         for (Trial& trial : all) {
             const double left = current_budget()->left();
             if (left < least_left) {
                 is_cut_ = true;
                 break;
             }
-            if (try_it(trial, best)) {
+            if (try_it(trial, best) && is_result_alone_) {
                 const double spent = begin - current_budget()->left();
                 least_left = std::max(least_left_, begin - 2 * std::max(spent, operations_of_a_second));
             }
         }
         std::vector<Diagnosis> diagnoses;
-        for (auto& [pitfall, diagnosis] : best)
-            diagnoses.push_back(std::move(diagnosis));
+        for (auto& [pitfall, found] : best)
+            diagnoses.push_back(std::move(found.first));
         rank(diagnoses, wrong_.right);
         return diagnoses;
     }
@@ -211,8 +226,9 @@ private:
                         for (const std::string_view value : form.values)
                             for (Edits& edits :
                                  choices_of(form, value, reach, is_of_all_heads(form) ? open_in_heads_ : open_, world_))
-                                trials.push_back({&pitfall, std::move(edits)});
-        put_likely_first(trials);
+                                trials.push_back({&pitfall, std::move(edits), trials.size()});
+        if (is_result_alone_)
+            put_likely_first(trials);
         return trials;
     }
 
@@ -237,15 +253,16 @@ private:
     }
 
     /// @return true where it explains the wrong numbers, and better than another form of the same mistake
-    bool try_it(Trial& trial, std::map<const mistakes::Pitfall*, Diagnosis>& best)
+    bool try_it(Trial& trial, Found& best)
     {
         const std::optional<double> off = distance_after(trial.edits, wrong_, distance_, world_);
         const auto known = best.find(trial.pitfall);
-        if (!off || (known != best.end() && known->second.off <= *off))
+        if (!off || (known != best.end() && !is_better(*off, trial.place, known->second)))
             return false;
         const Candidate candidate{trial.pitfall, std::move(trial.edits), *off};
         if (is_explained_by(candidate, wrong_, world_)) {
-            best.insert_or_assign(trial.pitfall, diagnosis_of(*trial.pitfall, candidate.edits, world_, *off));
+            best.insert_or_assign(trial.pitfall,
+                                  std::pair(diagnosis_of(*trial.pitfall, candidate.edits, world_, *off), trial.place));
             return true;
         }
         if (constexpr double rounded = 1e-3; *off <= rounded * distance_)
@@ -261,10 +278,11 @@ private:
     std::set<std::size_t> open_;          ///< where a mistake can have been made
     std::set<std::size_t> open_in_heads_; ///< the same for one that mixes heads
     std::optional<FirstOrder> first_order_;
-    bool has_way_back_ = true; ///< from the wrong step, within the budget
+    bool has_way_back_ = true;    ///< from the wrong step, within the budget
     std::vector<Candidate> near_; ///< that roundings of the world's type don't explain, and of a shorter one can
     bool is_cut_ = false;
-    double least_left_ = current_budget()->left() * (world_.claims.claims.size() == 1 ? of_result : half);
+    const bool is_result_alone_ = world_.claims.claims.size() == 1; ///< a mistake can be anywhere in all of a program
+    const double least_left_ = current_budget()->left() * (is_result_alone_ ? of_result : half);
 };
 
 /// @return the mistakes that give what is wrong, made in the step or in those before it; the nearest first

@@ -98,7 +98,7 @@ TEST_CASE("the usual budget grows with the files, and what is asked for is used 
         std::filesystem::resize_file(file, std::size_t{1} << 30); // sparse: it takes no space
     }
     CHECK(budget_for({}, {folder / "missing.npz"}).size() == Budget::usual_size);
-    CHECK(budget_for({}, {large}).size() == Budget::usual_size + 64);
-    CHECK(budget_for({}, {large, other}).size() == Budget::usual_size + 128);
+    CHECK(budget_for({}, {large}).size() == Budget::usual_size + 96);
+    CHECK(budget_for({}, {large, other}).size() == Budget::usual_size + 192);
     CHECK(budget_for(2, {large}).size() == 2);
 }

@@ -44,6 +44,35 @@ TEST_CASE("a mistake is recognised in the first wrong step, and in steps that MI
     CHECK(diagnosed(run_stack, all, {"output"}) == expected);
 }
 
+TEST_CASE("those mistakes are made first that are likely, so that a budget for few of them is enough",
+          "[diff][diagnose]")
+{
+    const auto run = [](const Trace& trace) {
+        Numbers numbers(21);
+        EncoderWeights weights;
+        for (std::size_t i = 0; i < 6; ++i)
+            weights.layers.push_back(random_encoder_layer(numbers));
+        EncoderOptions options;
+        options.attention.heads = 3;
+        options.feed_forward.activation = Activation::gelu;
+        encoder(numbers.matrix(64, 6), weights, options, trace);
+    };
+    const Recording reference = recording_of(run);
+    for (const std::string_view pitfall : {"gelu_tanh", "norm_bessel", "residual_stale"}) {
+        NamedArrays mine{{"output", mistaken(run, pitfall).at("output")}};
+        for (double operations = 1e6; operations < 4e9; operations *= 1.3) {
+            const BudgetScope budget(Budget::of_operations(operations));
+            const Diff result = diff::compare(reference, mine);
+            const std::vector<Diagnosis> found = diagnose(result);
+            if (!found.empty()) {
+                printf("%s %g %s\n", std::string(pitfall).c_str(), operations,
+                       std::string(found.front().pitfall->id).c_str());
+                break;
+            }
+        }
+    }
+}
+
 TEST_CASE("a mistake between two steps that MINE has is looked for there only", "[diff][diagnose]")
 {
     NamedArrays all = arrays_of(recording_of(run_stack));

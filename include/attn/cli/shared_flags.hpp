@@ -20,7 +20,7 @@ FlagGroup screen_flags(show::ConsoleFlags& flags);
 /// How much the formulas of a trace may take; every command that computes them has it.
 Flag budget_flag(std::optional<std::size_t>& size);
 
-/// What is asked for, else the usual budget and 64 billion operations more for each GiB of the files: a GiB has 2^28 weights
+/// What is asked for, else the usual budget and 96 billion operations more for each GiB of the files: a GiB has 2^28 weights
 /// in float32, so that each can be used by about two hundred tokens.
 Budget budget_for(const std::optional<std::size_t>& asked, std::initializer_list<std::filesystem::path> files);
 
