@@ -2,6 +2,7 @@
 
 #include "blame.hpp"
 
+#include "compare.hpp"
 #include "evidence.hpp"
 #include "world.hpp"
 
@@ -114,8 +115,7 @@ public:
         const auto is_it = [&](const std::string& read) {
             const Array* returned = evidence_.array(read);
             return right_.contains(read) && names_.contains(read) && !graph_.are_of_one_call(name, read) &&
-                   array != nullptr && returned != nullptr && array->shape == returned->shape &&
-                   array->values == returned->values;
+                   array != nullptr && returned != nullptr && same_numbers(*array, *returned);
         };
         const std::vector<std::string>& reads = graph_.reads(name);
         const auto found = std::ranges::find_if(reads, is_it);

@@ -1,3 +1,5 @@
+// What a mistake would do to the result of a whole program, from how the result depends on each step.
+
 #include "first_order.hpp"
 
 #include "attn/core/error.hpp"

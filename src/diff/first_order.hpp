@@ -16,13 +16,13 @@ namespace attn::diff {
 /// So a model with a hundred million weights is walked backwards a few times, and not forwards once for each mistake.
 class FirstOrder {
 public:
-    /// All three outlive this.
+    /// Both outlive this.
     /// @throws Error  where the way back can't be computed, or not within the budget
     FirstOrder(const Wrong& wrong, Diff::World& world);
 
-    /// How unlike what is wrong the effect of edits is, in direction and, less so, in size; `unlikely` where it goes the other way, or
-    /// where that isn't known.
-    static constexpr double unlikely = 2;
+    static constexpr double unlikely = 2; ///< of what goes the other way, or is not known
+
+    /// How unlike what is wrong the effect of edits is, in direction and, less so, in size: from 0, the same.
     double unlikeness(const Edits& edits);
 
 private:

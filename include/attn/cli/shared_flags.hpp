@@ -21,7 +21,7 @@ FlagGroup screen_flags(show::ConsoleFlags& flags);
 Flag budget_flag(std::optional<std::size_t>& size);
 
 /// What is asked for, else the usual budget and 96 billion operations more for each GiB of the files: a GiB has 2^28 weights
-/// in float32, so that each can be used by about two hundred tokens.
+/// in float32, so that each can be used by more than three hundred tokens.
 Budget budget_for(const std::optional<std::size_t>& asked, std::initializer_list<std::filesystem::path> files);
 
 /// @param flag     says where to write: "--trace"

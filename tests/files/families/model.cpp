@@ -374,6 +374,20 @@ TEST_CASE("frequencies of a file are those of the model, of each layer alike, or
     CHECK_THROWS_WITH(output_of(of_before), ContainsSubstring("is not the same as in another layer"));
 }
 
+TEST_CASE("the logits of the last tokens alone are those of all tokens", "[families]")
+{
+    Model model = model_in(goldens / "qwen2");
+    const auto ids = array_in<Integers>(read_npz(goldens / "qwen2" / "expected.npz"), "ids");
+    const Matrix all = language_model(ids, model.weights, model.description);
+    REQUIRE(all.shape(0) > 2);
+    for (const std::size_t kept : {std::size_t{1}, std::size_t{2}, all.shape(0), all.shape(0) + 1}) {
+        model.description.logits_to_keep = kept;
+        const Matrix last = language_model(ids, model.weights, model.description);
+        const std::size_t first = all.shape(0) - std::min(kept, all.shape(0));
+        CHECK(distance(last, Matrix(xt::view(all, xt::range(first, all.shape(0)), xt::all()))) < 1e-13);
+    }
+}
+
 TEST_CASE("poolers give what transformers gives, and follow from their formulas", "[families]")
 {
     std::size_t count = 0;
