@@ -21,6 +21,7 @@ struct Wrong {
     Array right;
     std::set<std::size_t> before; ///< steps before it whose numbers are unknown
     bool has_effect = true;       ///< or it differs, and nothing that follows does
+    double roundings = 0;         ///< by how much roundings change right numbers, at most
 };
 
 /// An array with minus infinity where the right one has it.

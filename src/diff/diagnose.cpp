@@ -33,20 +33,22 @@ double distance_between(const Array& found, const Array& expected)
     return largest;
 }
 
-/// A mistake that gives numbers near MINE's.
-struct Candidate {
+/// A mistake as it can have been made.
+struct Trial {
     const mistakes::Pitfall* pitfall;
     Edits edits;
-    double off; ///< how far MINE is from these
+    std::size_t place;                        ///< in the list: of two forms that are as near, the first is named
+    double unlikeness = FirstOrder::unlikely; ///< of its effect, to first order
+    double off = 0;                           ///< how far MINE is from what it gives, where that is near
 };
 
 /// How far MINE is from what edits give; nothing where that isn't much nearer than the right numbers are, or all of MINE's are
 /// NaN, which tell nothing of which step was the first.
-std::optional<double> distance_after(const Edits& edits, const Wrong& wrong, double distance, Diff::World& world)
+std::optional<double> distance_after(Altered& altered, const Wrong& wrong, double distance, Diff::World& world)
 {
     constexpr double much_nearer = 0.5;
     try {
-        const Array value = Altered(world, wrong, edits).value();
+        const Array value = altered.value();
         const double off = distance_between(wrong.found, value);
         const auto is_given = [&](std::size_t step) { return world.reference[step].formula.empty(); };
         const bool tells = std::ranges::all_of(wrong.before, is_given) ||
@@ -59,9 +61,8 @@ std::optional<double> distance_after(const Edits& edits, const Wrong& wrong, dou
 }
 
 /// True where a mistake gives MINE's numbers up to roundings of the world's type, and the right formulas don't.
-bool is_explained_by(const Candidate& candidate, const Wrong& wrong, Diff::World& world)
+bool is_explained_by(Altered& altered, const Wrong& wrong)
 {
-    Altered altered(world, wrong, candidate.edits);
     const Diff::World::Recomputed mistaken = altered.recompute(wrong.right);
     return agrees(without_fill(wrong.found, wrong.right), mistaken.value, mistaken.tolerance) &&
            !(agrees(wrong.right, mistaken.value, mistaken.tolerance) &&
@@ -129,14 +130,6 @@ std::set<std::size_t> unknown_before_heads(std::size_t step, Diff::World& world)
     return unknown;
 }
 
-/// A mistake as it can have been made.
-struct Trial {
-    const mistakes::Pitfall* pitfall;
-    Edits edits;
-    std::size_t place;                        ///< in the list: of two forms that are as near, the first is named
-    double unlikeness = FirstOrder::unlikely; ///< of its effect, to first order
-};
-
 /// Tries mistakes until half of what was left of the budget is spent, or nearly all where the result is all that MINE has; then
 /// those first that are likely to first order.
 class Search {
@@ -168,10 +161,12 @@ public:
             return {};
         world_.compute_as(NumberType::float32);
         std::vector<Diagnosis> diagnoses;
-        for (const Candidate& candidate : near_)
-            if (std::ranges::find(diagnoses, candidate.pitfall, &Diagnosis::pitfall) == diagnoses.end() &&
-                is_explained_by(candidate, wrong_, world_))
-                diagnoses.push_back(diagnosis_of(*candidate.pitfall, candidate.edits, world_, candidate.off));
+        for (const Trial& trial : near_) {
+            Altered altered(world_, wrong_, trial.edits);
+            if (std::ranges::find(diagnoses, trial.pitfall, &Diagnosis::pitfall) == diagnoses.end() &&
+                is_explained_by(altered, wrong_))
+                diagnoses.push_back(diagnosis_of(*trial.pitfall, trial.edits, world_, trial.off));
+        }
         world_.compute_as(NumberType::float64);
         rank(diagnoses, wrong_.right);
         return diagnoses;
@@ -190,24 +185,30 @@ private:
     }
 
     /// From the result alone each way of looking may spend half of what is left; once one is found, others that give the same are
-    /// looked for as long as that took.
+    /// looked for as long as that took. Whether roundings explain what is left costs more than a mistake: where much is left, that
+    /// is asked in the end, of the nearest first.
     std::vector<Diagnosis> mistakes(Reach reach, bool of_gradients, bool are_general)
     {
-        std::vector<Trial> all = trials(reach, of_gradients, are_general);
+        std::vector<Trial> all = trials(reach, of_gradients, are_general), not_so_near;
         const double begin = current_budget()->left();
         double least_left = least_left_ + (is_result_alone_ ? half * std::max(begin - least_left_, 0.0) : 0);
         Found best;
-        for (Trial& trial : all) {
-            const double left = current_budget()->left();
-            if (left < least_left) {
-                is_cut_ = true;
-                break;
+        const auto try_each = [&](std::vector<Trial>& some, std::vector<Trial>* later) {
+            for (Trial& trial : some) {
+                const double left = current_budget()->left();
+                if (left < least_left) {
+                    is_cut_ = true;
+                    break;
+                }
+                if (try_it(trial, best, later) && is_result_alone_) {
+                    const double spent = begin - current_budget()->left();
+                    least_left = std::max(least_left_, begin - 2 * std::max(spent, operations_of_a_second));
+                }
             }
-            if (try_it(trial, best) && is_result_alone_) {
-                const double spent = begin - current_budget()->left();
-                least_left = std::max(least_left_, begin - 2 * std::max(spent, operations_of_a_second));
-            }
-        }
+        };
+        try_each(all, &not_so_near);
+        std::ranges::stable_sort(not_so_near, {}, &Trial::off);
+        try_each(not_so_near, nullptr);
         std::vector<Diagnosis> diagnoses;
         for (auto& [pitfall, found] : best)
             diagnoses.push_back(std::move(found.first));
@@ -232,14 +233,26 @@ private:
         return trials;
     }
 
-    /// To know which are likely takes about as long as to make some of them.
+    /// What edits take to be looked at, about: products of matrices read many numbers.
+    double numbers_read(const Edits& edits)
+    {
+        double read = 0;
+        for (const auto& [step, formula] : edits) {
+            read += static_cast<double>(world_.plain(step).size());
+            for (const std::size_t operand : world_.operands(step))
+                read += static_cast<double>(world_.plain(operand).size());
+        }
+        return read;
+    }
+
+    /// To know which are likely takes about as long as to make some of them: those that take little are looked at first, for as many
+    /// as half of the budget is enough for.
     void put_likely_first(std::vector<Trial>& trials)
     {
         constexpr std::size_t some = 16;
         if (trials.size() <= some || !has_way_back_)
             return;
-        const auto by_effort = [](const Trial& trial) { return trial.edits.size(); };
-        std::ranges::stable_sort(trials, {}, by_effort); // for as many as half of the budget is enough for
+        std::ranges::stable_sort(trials, {}, [this](const Trial& trial) { return numbers_read(trial.edits); });
         try {
             const BudgetShare share(half);
             if (!first_order_)
@@ -249,24 +262,33 @@ private:
         } catch (const Error&) {
             has_way_back_ = first_order_.has_value();
         }
-        std::ranges::stable_sort(trials, {}, &Trial::unlikeness);
+        // What is alike in a hundredth stays in the order of the list: to first order no more is known.
+        std::ranges::sort(
+            trials, {}, [](const Trial& trial) { return std::pair(std::round(100 * trial.unlikeness), trial.place); });
     }
 
+    /// @param later  takes those that are not so near, if any
     /// @return true where it explains the wrong numbers, and better than another form of the same mistake
-    bool try_it(Trial& trial, Found& best)
+    bool try_it(Trial& trial, Found& best, std::vector<Trial>* later)
     {
-        const std::optional<double> off = distance_after(trial.edits, wrong_, distance_, world_);
+        constexpr double rounded = 1e-3, most_roundings = 1000;
+        Altered altered(world_, wrong_, trial.edits);
+        const std::optional<double> off = distance_after(altered, wrong_, distance_, world_);
         const auto known = best.find(trial.pitfall);
         if (!off || (known != best.end() && !is_better(*off, trial.place, known->second)))
             return false;
-        const Candidate candidate{trial.pitfall, std::move(trial.edits), *off};
-        if (is_explained_by(candidate, wrong_, world_)) {
+        trial.off = *off;
+        if (later != nullptr && *off > most_roundings * wrong_.roundings) {
+            later->push_back(trial);
+            return false;
+        }
+        if (is_explained_by(altered, wrong_)) {
             best.insert_or_assign(trial.pitfall,
-                                  std::pair(diagnosis_of(*trial.pitfall, candidate.edits, world_, *off), trial.place));
+                                  std::pair(diagnosis_of(*trial.pitfall, trial.edits, world_, *off), trial.place));
             return true;
         }
-        if (constexpr double rounded = 1e-3; *off <= rounded * distance_)
-            near_.push_back(candidate);
+        if (*off <= rounded * distance_)
+            near_.push_back(trial);
         return false;
     }
 
@@ -278,8 +300,8 @@ private:
     std::set<std::size_t> open_;          ///< where a mistake can have been made
     std::set<std::size_t> open_in_heads_; ///< the same for one that mixes heads
     std::optional<FirstOrder> first_order_;
-    bool has_way_back_ = true;    ///< from the wrong step, within the budget
-    std::vector<Candidate> near_; ///< that roundings of the world's type don't explain, and of a shorter one can
+    bool has_way_back_ = true; ///< from the wrong step, within the budget
+    std::vector<Trial> near_;  ///< that roundings of the world's type don't explain, and of a shorter one can
     bool is_cut_ = false;
     const bool is_result_alone_ = world_.claims.claims.size() == 1; ///< a mistake can be anywhere in all of a program
     const double least_left_ = current_budget()->left() * (is_result_alone_ ? of_result : half);
@@ -324,9 +346,12 @@ std::vector<Diagnosis> explanations_of(const StepDiff& wrong, const Diff& diff)
     if (found == nullptr || (found->shape != wrong.step->value.shape && !is_of_gradient))
         return {}; // what is not summed over the copies has another shape
     try {
-        const Array right = wrong.step->formula.empty() ? wrong.step->value : world.recompute(step).value;
-        return mistakes_that_give(
-            {step, *found, right, world.unknown_before(step), wrong.verdict != DiffVerdict::no_effect}, world);
+        const bool is_given = wrong.step->formula.empty();
+        const Diff::World::Recomputed right =
+            is_given ? Diff::World::Recomputed{wrong.step->value, {}} : world.recompute(step);
+        return mistakes_that_give({step, *found, right.value, world.unknown_before(step),
+                                   wrong.verdict != DiffVerdict::no_effect, right.tolerance.typical},
+                                  world);
     } catch (const formula::FormulaError&) {
         return {}; // the right numbers aren't known: an operand is missing, or of another shape
     }

@@ -28,9 +28,14 @@ FirstOrder::FirstOrder(const Wrong& wrong, Diff::World& world) : wrong_(wrong), 
         number /= length_;
     walk_back(direction);
     for (std::size_t i = 1; i <= random_directions; ++i) {
-        for (std::size_t j = 0; j < direction.size(); ++j)
-            direction.values[j] = formula::rounding_sign(i, wrong.step, j);
-        walk_back(direction);
+        Array across = direction; // at right angles to it
+        for (std::size_t j = 0; j < across.size(); ++j)
+            across.values[j] = formula::rounding_sign(i, wrong.step, j);
+        const double along =
+            std::inner_product(across.values.begin(), across.values.end(), direction.values.begin(), 0.0);
+        for (std::size_t j = 0; j < across.size(); ++j)
+            across.values[j] -= along * direction.values[j];
+        walk_back(across);
     }
     for (std::size_t step = 0; step < world.reference.size(); ++step)
         if (step == wrong.step || wrong.before.contains(step))
@@ -59,11 +64,11 @@ double FirstOrder::unlikeness(const Edits& edits)
         for (std::size_t i = 0; i < whole.size(); ++i)
             whole[i] += one[i];
     }
-    double square = 0; // of its length: that along a random direction is as large as all of it, in the mean
+    double across = 0; // squared: what is seen in a random direction is as large as all of it, in the mean
     for (std::size_t i = 1; i < whole.size(); ++i)
-        square += whole[i] * whole[i] / static_cast<double>(whole.size() - 1);
-    const double along = whole.front(), cosine = along / std::sqrt(std::max(square, along * along));
-    const double unlikeness = 1 - cosine * cosine + std::abs(std::log10(along / length_)) / 4;
+        across += whole[i] * whole[i] / static_cast<double>(whole.size() - 1);
+    const double along = whole.front();
+    const double unlikeness = across / (across + along * along) + std::abs(std::log10(along / length_)) / 4;
     return along > 0 && std::isfinite(unlikeness) ? unlikeness : unlikely;
 }
 

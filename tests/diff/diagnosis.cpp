@@ -47,8 +47,10 @@ TEST_CASE("a mistake is recognised in the first wrong step, and in steps that MI
 TEST_CASE("those mistakes are made first that are likely, so that a budget for few of them is enough",
           "[diff][diagnose]")
 {
-    const auto run = [](const Trace& trace) {
-        Numbers numbers(21);
+    const unsigned seed = GENERATE(21, 22, 23, 24, 25); // by luck one can be found in any order
+    CAPTURE(seed);
+    const auto run = [&](const Trace& trace) {
+        Numbers numbers(seed);
         EncoderWeights weights;
         for (std::size_t i = 0; i < 6; ++i)
             weights.layers.push_back(random_encoder_layer(numbers));
@@ -58,10 +60,12 @@ TEST_CASE("those mistakes are made first that are likely, so that a budget for f
         encoder(numbers.matrix(64, 6), weights, options, trace);
     };
     const Recording reference = recording_of(run);
-    for (const std::string_view pitfall : {"gelu_tanh", "norm_bessel"}) {
-        constexpr double operations = 3e8; // in the order of the list the first takes ten times as many
+    for (const std::string_view pitfall : {"gelu_tanh", "norm_bessel", "norm_epsilon_value"}) {
+        CAPTURE(pitfall);
+        constexpr double operations = 2e8; // in the order of the list the first takes ten times as many
         const BudgetScope budget(Budget::of_operations(operations));
-        const Diff result = diff::compare(reference, {{"output", mistaken(run, pitfall).at("output")}});
+        const Diff result =
+            diff::compare(reference, {{"output", mistaken(run, pitfall).at("output")}}, {.type = NumberType::float64});
         const std::vector<Diagnosis> found = diagnose(result);
         REQUIRE_FALSE(found.empty());
         CHECK(found.front().pitfall->id == pitfall);
