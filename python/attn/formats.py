@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ Arrays = dict[str, Array]
 
 OF_SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?"}
 OF_PROGRAM = ("model.safetensors", "model.safetensors.index.json", "model.npz")  # in a folder: what the program reads by itself
+READ_HERE = (".gguf", ".onnx", ".pt", ".pth", ".bin")  # and not by the program
 STATES = ("state_dict", "model_state_dict", "model", "module")  # what checkpoints call the weights among other things
 
 
@@ -45,6 +47,11 @@ def guarded(path: Path, read: Callable[[], Any]) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------- files of arrays
+
+
+def beginning(path: Path, count: int) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(count)
 
 
 def of_bfloat16(data: Any) -> Array:
@@ -74,10 +81,19 @@ def safetensors_file(path: Path) -> Arrays:
 
 def torch_file(path: Path) -> Any:
     """What torch.save() wrote: tensors, and lists and dicts of them. No code of the file is run."""
+    if b"Spec\0" in beginning(path, 64):
+        raise Error(f"{path} is CTranslate2's, which its own loader reads alone: give the folder that it was converted from")
     torch = library("torch", path)
     if path.stat().st_size > 16 * MOST_NUMBERS:
         raise Error(f"{path} has {path.stat().st_size} bytes, and {16 * MOST_NUMBERS} are read at most")
-    return torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        kind = re.search(r"(?:GLOBAL|Unsupported class) ([\w.]+)", str(error))
+        if kind is None:
+            raise
+        better = "the cache's cache_dict" if kind[1].startswith("transformer_lens.") else "its tensors in a dict"
+        raise Error(f"{path} needs {kind[1]}, and no code of a file is run: save {better} in its place") from None
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, Array]]:
@@ -134,6 +150,27 @@ def text_file(path: Path) -> Arrays:
     raise Error(f"{path} is no file of logits: expected a number in each line, or its index, a colon and the number")
 
 
+def kld_file(path: Path) -> Arrays:
+    """
+    What llama.cpp's perplexity program saves with --kl-divergence-base: of each chunk of tokens the log-probabilities of the next one after
+    each in its second half but the last, in 16 bits. One that is 16 or more below the largest is that number.
+    """
+    size, header = path.stat().st_size, np.fromfile(path, "<i4", 3, offset=8)
+    if len(header) < 3 or header[0] < 4 or header[1] < 1 or header[2] < 1:
+        raise Error(f"{path} says that it has {header.tolist()}, expected tokens in a chunk (4 or more), the vocabulary, and chunks")
+    context, vocabulary, chunks = map(int, header)
+    rows, width = context - 1 - context // 2, 2 * ((vocabulary + 1) // 2) + 4
+    expected = 20 + 4 * chunks * context + 2 * chunks * rows * width
+    if size != expected:
+        raise Error(f"{path} has {size} bytes, expected {expected}, of {chunks} chunks of {context} tokens and a vocabulary of {vocabulary}")
+    if chunks * rows * vocabulary > MOST_NUMBERS:
+        raise Error(f"{path} has {chunks * rows * vocabulary} numbers, and {MOST_NUMBERS} are read at most: --chunks 1 saves one chunk")
+    words = np.fromfile(path, "<u2", offset=20 + 4 * chunks * context).reshape(chunks, rows, width)
+    scale, least = np.moveaxis(np.ascontiguousarray(words[..., :4]).view("<f4"), -1, 0)[..., None]
+    return {"tokens": np.fromfile(path, "<i4", chunks * context, offset=20).reshape(chunks, context).astype(np.int64),
+            "log_probs": words[..., 4:4 + vocabulary] * scale + least}
+
+
 # ------------------------------------------------------------------------------------------------------- dumps
 
 
@@ -144,9 +181,11 @@ class Row:
     ends: tuple[str, ...]
     of: str
     read: Callable[[Path], Arrays]
+    begins: bytes = b""  # files of any name
 
 
 DUMPS = (
+    Row((".kld",), "llama.cpp's log-probabilities, of llama-perplexity --kl-divergence-base", kld_file, b"_logits_"),
     Row((".npz",), "NumPy's", npz_file),
     Row((".npy",), "NumPy's, one array", npy_file),
     Row((".safetensors",), "safetensors", safetensors_file),
@@ -172,7 +211,8 @@ def read_dump(path: str | os.PathLike[str], shape: tuple[int, ...] | None = None
     elif place.suffix in (".bin", ".raw") and (shape or dtype):
         found = guarded(place, lambda: raw_file(place, shape, dtype or "float32"))
     else:
-        row = next((one for one in DUMPS if place.suffix in one.ends), None)
+        first = guarded(place, lambda: beginning(place, 8))
+        row = next((one for one in DUMPS if place.suffix in one.ends or (one.begins and first.startswith(one.begins))), None)
         if row is None:
             raise Error(f"{place} is of no known format: expected a folder, or {', '.join(end for one in DUMPS for end in one.ends)}")
         found = guarded(place, lambda: row.read(place))
@@ -244,6 +284,8 @@ def read_model(path: str | os.PathLike[str]) -> Model:
         return guarded(weights, lambda: read_gguf(weights, beside.read_text(encoding="utf-8") if beside.exists() else None))
     folder = weights.parent
     config = Path(folder, "config.json")
+    if not config.is_file() and folder.name == "onnx":  # as models are published
+        config = Path(folder.parent, "config.json")
     if not config.is_file():
         raise Error(f"{config} is missing: it says what the weights are for")
     text = guarded(config, lambda: config.read_text(encoding="utf-8"))
@@ -258,27 +300,27 @@ def as_program_reads(weights: Any, module: str, place: Path) -> Any:
         return weights
     given = Path(weights)
     if module != "model":
-        return in_parts(given) if given.suffix in (".pt", ".pth", ".bin") and given.is_file() else weights
+        return in_parts(given) if given.suffix in READ_HERE and given.suffix != ".gguf" and given.is_file() else weights
     is_folder = given.is_dir() and not any(Path(given, name).is_file() for name in OF_PROGRAM)
-    has_others = is_folder and any(file.suffix in (".gguf", ".pt", ".pth", ".bin") for file in given.iterdir())
-    return read_model(given).folder(place) if has_others or (given.suffix in (".gguf", ".pt", ".pth", ".bin") and given.is_file()) else weights
+    has_others = is_folder and any(file.suffix in READ_HERE for file in given.iterdir())
+    return read_model(given).folder(place) if has_others or (given.suffix in READ_HERE and given.is_file()) else weights
 
 
 def weights_of(given: Path) -> Path:
     """The file of weights, or the index of its parts."""
     if not given.is_dir():
-        if given.suffix in (".gguf", ".safetensors", ".npz", ".pt", ".pth", ".bin"):
+        if given.suffix in (".safetensors", ".npz", *READ_HERE):
             return given
-        raise Error(f"{given} is no model: expected a folder, or a file .gguf, .safetensors, .npz, .pt, .pth or .bin")
-    for name in (*OF_PROGRAM, "pytorch_model.bin", "pytorch_model.bin.index.json"):
+        raise Error(f"{given} is no model: expected a folder, or a file .safetensors, .npz, {', '.join(READ_HERE)}")
+    for name in (*OF_PROGRAM, "pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin"):
         if Path(given, name).is_file():
             return Path(given, name)
-    others = sorted(file for file in given.iterdir() if file.suffix in (".gguf", ".pt", ".pth", ".safetensors"))
+    others = sorted(file for file in given.iterdir() if file.suffix in (".safetensors", *READ_HERE) and file.suffix != ".bin")
     if len(others) == 1:
         return others[0]
     if others:
         raise Error(f"{given} has {len(others)} files of weights, {', '.join(one.name for one in others[:6])}: name one of them")
-    raise Error(f"{given} has no weights: expected model.safetensors, model.npz, pytorch_model.bin, or one file .gguf, .pt or .pth")
+    raise Error(f"{given} has no weights: expected model.safetensors, model.npz, pytorch_model.bin, or one file .gguf, .onnx, .pt or .pth")
 
 
 def in_parts(weights: Path) -> Arrays:
@@ -298,6 +340,10 @@ def in_file(path: Path) -> Arrays:
         return safetensors_file(path)
     if path.suffix == ".npz":
         return npz_file(path)
+    if path.suffix == ".onnx":
+        from .onnx_models import onnx_file
+
+        return onnx_file(path)
     state = torch_file(path)
     if isinstance(state, Mapping) and not any(hasattr(one, "shape") for one in state.values()):
         names = [name for name in STATES if isinstance(state.get(name), Mapping)]

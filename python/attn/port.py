@@ -161,7 +161,7 @@ def check_port(model: str | os.PathLike[str], ids: Any, logits: Any, *, dump: An
     The model is computed from its own weights; where its logits are not the port's, the mistakes are made in it, with the weights as
     they lie and as an engine can have rounded them, until one gives the port's numbers.
 
-    model    the model's folder, with config.json and weights; or a file .gguf
+    model    the model's folder, with config.json and weights; or a file .gguf, or .onnx beside a config.json
     ids      of the tokens, (n)
     logits   of the last token, (vocabulary); or of all, (n, vocabulary): an array, or a file of any format that read_dump() knows
     dump     more of what the port computed: arrays by name, or a file or folder; names are found by their numbers
@@ -254,6 +254,9 @@ def ids_of(ids: Any) -> Array:
 def logits_of(logits: Any, shape: tuple[int, ...] | None, dtype: str | None) -> Array:
     if isinstance(logits, (str, os.PathLike)):
         arrays = read_dump(logits, shape, dtype)
+        if "log_probs" in arrays and "logits" not in arrays:
+            raise Error(f"{logits} has log-probabilities, which are logits less another number in each row, and no mistake is known by them; "
+                        "llama.cpp's logits program saves logits")
         names = [name for name in ("logits", "output", "result_output", "lm_head") if name in arrays] or list(arrays)
         if len(names) > 1 and not {"logits", "output"} & set(names[:1]):
             raise Error(f"{logits} has {len(names)} arrays, {', '.join(names[:6])}; expected one, or one that is called logits")
@@ -284,7 +287,7 @@ def main(words: list[str]) -> int:
     """@return the exit code: 0 the same, 1 different or undecided, 2 wrong usage or unusable input"""
     parser = argparse.ArgumentParser(prog="attn port", description="Says from its tokens and its last logits whether a port of a published "
                                      "model is right, or which well-known mistake gives its numbers.")
-    parser.add_argument("--model", required=True, metavar="FOLDER", help="with config.json and weights, as they were published; or a file .gguf")
+    parser.add_argument("--model", required=True, metavar="FOLDER", help="with config.json and weights, as they were published; or a file .gguf or .onnx")
     parser.add_argument("--tokens", required=True, metavar="IDS", help="the ids of the tokens, 1,15043,3186; or a file of them")
     parser.add_argument("--logits", required=True, metavar="FILE", help="of the last token, or of all: .npy, .npz, .safetensors, .pt, .txt, or "
                         "numbers alone, .bin")

@@ -326,7 +326,8 @@ def steps_of_parts(module):
 
 # Which steps further results are; the first is the output.
 FURTHER = {"gru": {".1": "final_hidden"}, "lstm": {".1.0": "final_hidden", ".1.1": "final_cell"},
-           "multi-head-attention": {".1": "average_weights"}}
+           "multi-head-attention": {".1": "average_weights"},
+           "model": dict.fromkeys((".pooler_output", ".text_embeds", ".image_embeds"), "pooler.pooled")}
 
 
 class Wanted:

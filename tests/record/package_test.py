@@ -618,6 +618,18 @@ class ChecksPyTorch(unittest.TestCase):
         self.assertTrue(attn.check(right, self.x, self.x, self.x, average_attn_weights=False))
         self.assertEqual(attn.check(wrong, self.x, self.x, self.x).verdict, "different")
 
+    def test_a_pooled_result_is_compared_with_what_it_is_called(self):
+        ids = torch.tensor([[5, 9, 3, 7, 2, 8], [4, 7, 1, 7, 6, 0]])
+        right = [lambda h, ids: h[torch.arange(len(h)), (ids == 7).int().argmax(-1)]]
+        wrong = [lambda h, ids: h[:, -1], lambda h, ids: h.mean(1), lambda h, ids: right[0](h, ids).tanh()]
+        for pools, verdict in ((right, "the same"), (wrong, "different")):
+            for pool in pools:
+                for rows in (ids, ids[:1]):
+                    report = attn.check(text_model(pool), rows, reference="model")
+                    self.assertEqual(report.verdict, verdict, str(report))
+        with self.assertRaisesRegex(attn.Error, "no token of id 7, the end of a text"):
+            attn.check(text_model(right[0]), ids[:, :1], reference="model")
+
     def test_a_right_part_does_not_make_the_whole_the_same(self):
         class Around(torch.nn.Module):
             def __init__(self, before, after):
@@ -807,6 +819,43 @@ def packed_by_head(is_tied):
     return Model()
 
 
+def text_model(pool):
+    """A tiny text model of CLIP, which returns pool(hidden states, ids), too."""
+    nn = torch.nn
+
+    class Model(nn.Module):
+        class config:
+            @staticmethod
+            def to_json_string():
+                return json.dumps(dict(model_type="clip_text_model", vocab_size=11, hidden_size=8, intermediate_size=16, num_hidden_layers=1,
+                                       num_attention_heads=2, max_position_embeddings=6, hidden_act="gelu", eos_token_id=7))
+
+        def __init__(self):
+            super().__init__()
+            self.embeddings = nn.ModuleDict(dict(token_embedding=nn.Embedding(11, 8), position_embedding=nn.Embedding(6, 8)))
+            maps = {name: nn.Linear(8, 8) for name in ("q_proj", "k_proj", "v_proj", "out_proj")}
+            block = dict(layer_norm1=nn.LayerNorm(8), self_attn=nn.ModuleDict(maps), layer_norm2=nn.LayerNorm(8),
+                         mlp=nn.ModuleDict(dict(fc1=nn.Linear(8, 16), fc2=nn.Linear(16, 8))))
+            self.encoder = nn.ModuleDict(dict(layers=nn.ModuleList([nn.ModuleDict(block)])))
+            self.final_layer_norm = nn.LayerNorm(8)
+
+        def forward(self, input_ids):
+            block = self.encoder["layers"][0]
+            x = self.embeddings["token_embedding"](input_ids) + self.embeddings["position_embedding"].weight[:input_ids.shape[1]]
+            y, maps = block["layer_norm1"](x), block["self_attn"]
+            q, k, v = (maps[name](y).unflatten(-1, (2, 4)).transpose(1, 2) for name in ("q_proj", "k_proj", "v_proj"))
+            hidden = torch.ones(x.shape[1], x.shape[1]).triu(1) == 1
+            context = (q @ k.transpose(-2, -1) / 2).masked_fill(hidden, float("-inf")).softmax(-1) @ v
+            x = x + maps["out_proj"](context.transpose(1, 2).flatten(2))
+            x = x + block["mlp"]["fc2"](nn.functional.gelu(block["mlp"]["fc1"](block["layer_norm2"](x))))
+            x = self.final_layer_norm(x)
+            pooled = pool(x, input_ids)
+            return {"last_hidden_state": x, "pooler_output": pooled}
+
+    torch.manual_seed(3)
+    return Model().eval()
+
+
 MODEL = """
 import torch
 
@@ -879,7 +928,7 @@ class Block(nn.Module):
         q, k, v = (part(y).view(2, 5, 2, 4).transpose(1, 2) for part in (self.wanted, self.offered, self.carried))
         scores = q @ k.mT / math.sqrt(4)
         if hidden is not None:
-            scores = scores.masked_fill(hidden, -math.inf)
+            scores = scores.masked_fill(hidden, float("-inf"))
         weights = scores.softmax(-1)
         if self.wrong:
             weights = weights.mT

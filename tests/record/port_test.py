@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from recorded import np
@@ -22,6 +23,10 @@ try:
     import gguf
 except ImportError:
     gguf = None
+try:
+    import onnx
+except ImportError:
+    onnx = None
 
 if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
     os.environ["ATTN"] = os.path.abspath(sys.argv.pop(1))
@@ -31,6 +36,7 @@ from attn.formats import read_model
 from attn.program import call
 
 PYTHON = Path(__file__).resolve().parents[2] / "python"
+GOLDEN = PYTHON.parent / "tests" / "golden" / "gguf"  # by llama.cpp's converter, see tests/families/make_gguf.py
 HEADS, KV_HEADS, WIDTH, HIDDEN, VOCABULARY, LAYERS, EPSILON, BASE = 4, 2, 32, 48, 40, 2, 1e-5, 500000.0
 CONFIG = {"model_type": "llama", "hidden_size": WIDTH, "intermediate_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
           "num_key_value_heads": KV_HEADS, "vocab_size": VOCABULARY, "rms_norm_eps": EPSILON, "tie_word_embeddings": False,
@@ -129,6 +135,23 @@ class Port(unittest.TestCase):
         self.assertIn(saying, str(refused.exception))
         self.assertNotIn("\n", str(refused.exception))
 
+    def changed_gguf(self, name, change=dict, **metadata):
+        """A golden file with other tensors, or other metadata, in a folder of its own."""
+        source = gguf.GGUFReader(GOLDEN / f"{name}.gguf")
+        architecture = source.fields["general.architecture"].contents()
+        path = Path(tempfile.mkdtemp(dir=self.folder)) / f"{name}.gguf"
+        file = gguf.GGUFWriter(path, architecture)
+        for key, field in source.fields.items():
+            if key.startswith(architecture + ".") and key.split(".", 1)[1] not in metadata:
+                file.add_key_value(key, field.contents(), field.types[0], field.types[1] if len(field.types) > 1 else None)
+        for key, value in metadata.items():
+            kind = {int: gguf.GGUFValueType.UINT32, float: gguf.GGUFValueType.FLOAT32}.get(type(value), gguf.GGUFValueType.STRING)
+            file.add_key_value(key if key.startswith("split.") else f"{architecture}.{key}", value, kind)
+        for key, array in change({one.name: gguf.quants.dequantize(one.data, one.tensor_type) for one in source.tensors}).items():
+            file.add_tensor(key, np.ascontiguousarray(array))
+        file.write_header_to_file(), file.write_kv_data_to_file(), file.write_tensors_to_file(), file.close()
+        return path
+
     def port(self, *words):
         return subprocess.run([sys.executable, "-m", "attn", "port", *map(str, words)], capture_output=True, text=True,
                               env={**os.environ, "PYTHONPATH": str(PYTHON)})
@@ -225,12 +248,56 @@ class Formats(Port):
             stored = write_gguf(path, kind)
             found = read_model(path)
             self.assertEqual({**json.loads(found.config), "rope_parameters": CONFIG["rope_parameters"]},
-                             {**CONFIG, "head_dim": WIDTH // HEADS, "rope_theta": BASE})
+                             {**CONFIG, "head_dim": WIDTH // HEADS, "rope_theta": BASE, "attention_bias": False})
             for name, array in found.read().items():
                 np.testing.assert_array_equal(array, stored[name])
             report = attn.check_port(path, IDS, port(stored, mistake="kv_tiled")[0][-1])
             self.assertEqual([one.id for one in report.mistakes], ["kv_tiled"])
             self.assertIn("dequantised from F32", report.assumed)
+
+    @unittest.skipUnless(gguf, "needs gguf")
+    def test_architectures_of_gguf_are_what_transformers_computes(self):
+        from attn.gguf_models import ROWS
+
+        expected, types = np.load(GOLDEN / "expected.npz"), set()
+        for file in sorted(GOLDEN.glob("*.gguf")):
+            with self.subTest(file.stem):
+                right = expected[file.stem]
+                types.add(json.loads(read_model(file).config)["model_type"])
+                found = attn.run("model", file, ids=expected["ids"])["output"]
+                np.testing.assert_allclose(found, right, atol=1e-6 * abs(right).max())
+        self.assertEqual(types, {row.model_type for row in ROWS})
+
+    @unittest.skipUnless(gguf, "needs gguf")
+    def test_gguf_of_other_writers(self):
+        def copied(tensors):  # as before output.weight was left out where it is the embedding's
+            return {**tensors, "output.weight": tensors["token_embd.weight"]}
+
+        def without_axes(tensors):  # as llama-quantize writes them
+            return {name: array[0] if name.endswith(("inp_shexp.weight", "token_types.weight")) else array for name, array in tensors.items()}
+
+        expected = np.load(GOLDEN / "expected.npz")
+        for name, change in (("gpt2", copied), ("falcon", copied), ("qwen2moe", without_axes), ("roberta", without_axes)):
+            found = attn.run("model", self.changed_gguf(name, change), ids=expected["ids"])["output"]
+            np.testing.assert_allclose(found, expected[name], atol=1e-9)
+        beside = self.changed_gguf("llama-3.1", dict)  # a config.json says how frequencies are scaled
+        config = {**json.loads(read_model(beside).config), "rope_scaling": None}
+        (beside.parent / "config.json").write_text(json.dumps(config))
+        self.assertGreater(abs(attn.run("model", beside, ids=expected["ids"])["output"] - expected["llama-3.1"]).max(), 1e-3)
+
+    @unittest.skipUnless(onnx, "needs onnx")
+    def test_weights_of_onnx(self):
+        for outer in ("", "model."):
+            for external in ("", "model.onnx.data"):
+                place = self.folder_with(f"onnx-{outer}{external}", lambda place: write_onnx(place / "model.onnx", outer, external))
+                self.expect_weights(place)
+        np.testing.assert_allclose(attn.run("model", place, ids=IDS)["output"], port(WEIGHTS)[0], atol=1e-4)
+        inner = self.folder_with("hub", lambda place: [(place / "onnx").mkdir(), write_onnx(place / "onnx" / "model.onnx")])
+        self.expect_weights(inner / "onnx" / "model.onnx")
+
+    @unittest.skipIf(onnx, "needs a Python without onnx")
+    def test_a_missing_library_is_named(self):
+        self.refused("pip install onnx", lambda: attn.run("model", self.folder_with("onnx", lambda place: (place / "a.onnx").write_bytes(b"")), ids=IDS))
 
     def test_logits(self):
         logits = port(WEIGHTS)[0][-1]
@@ -249,6 +316,32 @@ class Formats(Port):
             np.testing.assert_array_equal(found, logits)
         (found,) = attn.read_dump(self.folder / "a.bin", shape=(4, len(logits) // 4), dtype="float32").values()
         self.assertEqual(found.shape, (4, len(logits) // 4))
+
+    def test_log_probs_of_llama_cpp(self):
+        tokens = np.array([[*IDS, 4], [*IDS[::-1], 5]])
+        logits = np.stack([port(WEIGHTS, ids)[0][4:-1] for ids in tokens])
+        write_kld(self.folder / "base.kld", tokens, logits)
+        write_kld(self.folder / "odd.bin", tokens, logits[..., :-1])
+        found = attn.read_dump(self.folder / "base.kld")
+        np.testing.assert_array_equal(found["tokens"], tokens)
+        right = attn.run("model", self.model, ids=found["tokens"][0])["output"][4:-1]
+        np.testing.assert_allclose(found["log_probs"][0], right - np.log(np.exp(right).sum(-1, keepdims=True)), atol=16 / 65535)
+        self.assertEqual(attn.read_dump(self.folder / "odd.bin")["log_probs"].shape, (2, 3, VOCABULARY - 1))
+        self.refused("log-probabilities", lambda: attn.check_port(self.model, IDS, self.folder / "base.kld"))
+
+    @unittest.skipUnless(torch, "needs PyTorch")
+    def test_an_object_in_a_file_of_pytorch_is_named(self):
+        kind = type("ActivationCache", (dict,), {"__module__": "transformer_lens.ActivationCache"})  # what torch.save(cache) names
+        module = type(sys)("transformer_lens.ActivationCache")
+        module.ActivationCache = kind
+        with unittest.mock.patch.dict(sys.modules, {"transformer_lens": type(sys)("transformer_lens"), module.__name__: module}):
+            torch.save(kind(a=torch.ones(2)), self.folder / "cache.pt")
+        self.refused("needs transformer_lens.ActivationCache.ActivationCache, and no code of a file is run: save the cache's cache_dict in its place",
+                     lambda: attn.read_dump(self.folder / "cache.pt"))
+
+    def test_ctranslate2_is_named(self):
+        place = self.folder_with("ctranslate2", lambda place: (place / "model.bin").write_bytes(b"\6\0\0\0\x17\0TransformerDecoderSpec\0" + 99 * b"\0"))
+        self.refused("is CTranslate2's", read_model(place).read)
 
     def test_dumps_in_folders(self):
         place = self.folder / "dump" / "layers" / "0"
@@ -276,6 +369,18 @@ class Formats(Port):
         np.testing.assert_array_equal(found["model.layers.0.mlp"], [1, -2])
 
 
+def write_kld(path, tokens, logits):
+    """As llama.cpp's perplexity.cpp: "_logits_", n_ctx, n_vocab, n_chunk, the tokens, and of each row a scale, the least and whole numbers."""
+    chunks, context = tokens.shape
+    data = b"_logits_" + struct.pack("<3i", context, logits.shape[-1], chunks) + tokens.astype("<i4").tobytes()
+    for row in logits.reshape(-1, logits.shape[-1]).astype(np.float32):
+        least = max(row.min(), row.max() - 16)
+        scale = np.float32((row.max() - least) / 65535)
+        whole = np.rint(np.maximum(row - least, 0) / scale).astype("<u2")
+        data += struct.pack("<2f", scale, least - row.max() - np.log(np.exp(row - row.max()).sum())) + whole.tobytes() + b"\0\0" * (len(row) % 2)
+    path.write_bytes(data)
+
+
 def write_gguf(path, kind):
     """By the library, as llama.cpp's converter lays tensors; what the file has then, under transformers' names."""
     file, stored, head = gguf.GGUFWriter(path, "llama"), {}, WIDTH // HEADS
@@ -298,6 +403,28 @@ def write_gguf(path, kind):
         stored[name] = laid[np.argsort(order)]
     file.write_header_to_file(), file.write_kv_data_to_file(), file.write_tensors_to_file(), file.close()
     return stored
+
+
+def write_onnx(path, outer="", external="", change=lambda tensors, nodes: None):
+    """As torch.onnx.export() does: of linear maps the transposes, whose modules their nodes say."""
+    tensors, nodes, is_noted = {}, [], bool(outer)
+    for i, (name, array) in enumerate(WEIGHTS.items()):
+        module, called, array = name.rpartition(".")[0], outer + name, np.ascontiguousarray(array.T) if "proj" in name or "lm_head" in name else array
+        if array is not WEIGHTS[name]:
+            called = f"val_{i}" if is_noted else f"onnx::MatMul_{i}"
+            node = onnx.helper.make_node("MatMul", ["x", called], [f"y{i}"], name=f"node_{i}" if is_noted else f"/{module.replace('.', '/')}/MatMul")
+            for key, value in [("name_scopes", ["", outer[:-1], outer + module, "linear"]),
+                               ("class_hierarchy", ["M", "transformers.models.llama.LlamaForCausalLM", "torch.nn.modules.linear.Linear", "f"])] * is_noted:
+                node.metadata_props.add(key="pkg.torch.onnx." + key, value=str(value))
+            nodes.append(node)
+        tensors[called] = onnx.numpy_helper.from_array(array, called)
+    tensors["val_mask"] = onnx.numpy_helper.from_array(np.ones((7, 7), np.float32), "val_mask")
+    change(tensors, nodes)
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "tiny", [], [], list(tensors.values())))
+    if external:
+        onnx.save(model, path, save_as_external_data=True, location=external, size_threshold=0)
+    else:
+        path.write_bytes(model.SerializeToString())
 
 
 class Hostile(Port):
@@ -327,7 +454,7 @@ class Hostile(Port):
         outside = self.folder_with("outside", lambda place: (place / "pytorch_model.bin.index.json").write_text('{"weight_map": {"a": "../x.bin"}}'))
         rows = [
             ("no such folder", model(f / "nothing")), ("no weights", model(empty)), ("2 files of weights", model(two)),
-            ("config.json is missing", model(file("alone.safetensors", b""))), ("'../x.bin'", model(outside)), ("is no model", model(file("a.onnx", b""))),
+            ("config.json is missing", model(file("alone.safetensors", b""))), ("'../x.bin'", model(outside)), ("is no model", model(file("a.h5", b""))), ("config.json is missing", model(file("a.onnx", b""))),
             ("config.json", model(self.folder_with("json", lambda place: [(place / "config.json").write_text("{"), (place / "model.npz").write_bytes(b"")]))),
             ("can't be read", model(only("a.safetensors", b"\x08" + 7 * b"\0" + b"[1,2,3]}"))),
             ("says that its header has", model(only("c.safetensors", b"\xff" * 8))),
@@ -339,6 +466,9 @@ class Hostile(Port):
             ("eval-callback", given(logits=file("d.txt", b"ggml_debug: l_out-0 = (f32) ADD(a{2, 1, 1, 1}, }) = {2, 1, 1, 1}\n  [ 1.0, 2.0 ]\n  sum = 3.0\n"))),
             ("can't be read", given(logits=file("c.txt", b"\xff\xfe"))), ("can't be read", given(logits=file("a.npz", b"PK\3\4"))),
             ("can't be read", given(logits=file("a.npy", b"\x93NUMPY\1\0\x46\0{'descr': '|O', 'fortran_order': False, 'shape': (1,), }" + 80 * b" "))),
+            *(("says that it has" if min(words) < 1 or words[0] < 4 else "bytes, expected", given(logits=file(f"{words}.kld", b"_logits_" + struct.pack("<3i", *words) + 50 * b"\0")))
+              for words in ([8, 40, 0], [8, -1, 1], [-8, 40, 1], [3, 40, 1], [8, 40, 1], [2**31 - 1, 2**31 - 1, 2**31 - 1])),
+            ("says that it has", given(logits=file("short.kld", b"_logits_\1\0"))), ("says that it has", given(logits=file("empty.kld", b""))),
             ("expected (40,)", given(logits=logits[:-1])), ("expected real numbers", given(logits=np.arange(40))), ("expected real numbers", given(logits=np.zeros((2, 3, 40)))),
             ("expected real numbers", given(logits=np.zeros(0))), ("no effect", given(shape=(2, 2))), ("is of the type object", given(logits={"a": 1})),
             ("expected whole numbers", given(ids=[1.5])), ("expected whole numbers", given(ids=[[1, 2], [3, 4]])), ("expected whole numbers", given(ids=[])),
@@ -347,11 +477,50 @@ class Hostile(Port):
         ]
         if torch:
             rows += [("can't be read", model(only("d.pt", b"PK\3\4"))), ("can't be read", model(only("e.pt", b""))),
-                     ("can't be read", given(logits=file("f.pt", b"cos\nsystem\n(S'touch hacked'\ntR."))),
+                     ("f.pt needs os.system", given(logits=file("f.pt", b"cos\nsystem\n(S'touch hacked'\ntR."))),
                      ("expected tensors by name", model(self.folder_with("g", lambda place: torch.save({"step": 3}, place / "g.pt")))),
                      ("expected tensors by name", model(self.folder_with("h", lambda place: torch.save([torch.ones(2)], place / "h.pt"))))]
         if gguf:
-            rows += [("can't be read", model(file("a.gguf", b"GGUF"))), ("can't be read", model(file("b.gguf", b"")))]
+            whole = (GOLDEN / "llama-3.1.gguf").read_bytes()
+            rows += [("can't be read", model(file(f"{end}.gguf", whole[:end]))) for end in (0, 4, 8, 100, 1000, len(whole) // 2, len(whole) - 1)]
+            for saying, name, change, metadata in (
+                ("expected a whole number from 1", "llama", dict, {"attention.head_count": 0}), ("'16', expected", "llama", dict, {"embedding_length": "16"}),
+                ("is one of 3 parts", "llama", dict, {"split.count": 3}), ("llama.new = 1.5 is not known", "llama", dict, {"new": 1.5}),
+                ("rope.scaling.type = 'longrope'", "llama", dict, {"rope.scaling.type": "longrope"}), ("expected 4", "llama", dict, {"rope.dimension_count": 2}),
+                ("other factors than Llama 3.1", "llama-3.1", lambda found: {**found, "rope_freqs.weight": found["rope_freqs.weight"] * 1.01}, {}),
+                ("has no token_embd.weight", "llama", lambda found: {"a.weight": np.ones(3, np.float32)}, {}),
+                ("blk.0.new.weight is not known", "llama", lambda found: {**found, "blk.0.new.weight": np.ones(3, np.float32)}, {}),
+                ("can't be read", "llama", lambda found: {**found, "blk.0.attn_q.weight": np.ones((3, 16), np.float32)}, {}),
+                ("expected False", "bert", dict, {"attention.causal": 1}), ("clip_qkv", "olmo", dict, {"attention.clamp_kqv": 2.0}),
+                ("layers", "llama", dict, {"block_count": 2**31}), ("experts", "mixtral", dict, {"expert_count": 2**31})):
+                rows.append((saying, model(self.changed_gguf(name, change, **metadata))))
+        if onnx:
+            def changed(change):
+                place = Path(tempfile.mkdtemp(dir=f))
+                (place / "config.json").write_text(json.dumps(CONFIG))
+                write_onnx(place / "model.onnx", change=change)
+                return model(place)
+
+            def elsewhere(**where):
+                def change(tensors, nodes):
+                    tensor = tensors["model.norm.weight"]
+                    tensor.ClearField("raw_data")
+                    tensor.data_location = onnx.TensorProto.EXTERNAL
+                    for key, value in where.items():
+                        tensor.external_data.add(key=key, value=value)
+                return changed(change)
+
+            write_onnx(f / "whole.onnx")
+            whole, secret = (f / "whole.onnx").read_bytes(), file("secret", 200 * b"s")
+            rows += [("", model(only(f"{end}.onnx", whole[:end]))) for end in (0, 1, 100, 5000, len(whole) - 9)]
+            rows += [(f"in {place!r}, expected a file beside", elsewhere(location=place)) for place in ("../secret", str(secret), "", "a/../../secret")]
+            rows += [("can't be read", elsewhere(location="..")), ("can't be read", elsewhere(location="missing")), ("lies from 0 to 99999", elsewhere(location="model.onnx", length="99999")),
+                     ("lies from -4", elsewhere(location="model.onnx", offset="-4")), ("can't be read", elsewhere(location="model.onnx", offset="x")),
+                     ("can't be read", elsewhere(location="model.onnx", length="4")),
+                     ("two tensors for", changed(lambda tensors, nodes: nodes.append(onnx.helper.make_node("MatMul", ["x", "val_mask"], ["z"], name="/lm_head/MatMul")))),
+                     ("can't be read", changed(lambda tensors, nodes: tensors["model.norm.weight"].dims.append(2**40))),
+                     ("can't be read", changed(lambda tensors, nodes: setattr(tensors["model.norm.weight"], "data_type", 99))),
+                     ("no output map", changed(lambda tensors, nodes: nodes.remove(next(one for one in nodes if "lm_head" in one.name))))]
         for saying, call in rows:
             with self.subTest(saying):
                 self.refused(saying, call)
@@ -370,7 +539,7 @@ class Hostile(Port):
 
 
 if __name__ == "__main__":
-    for library, name in ((torch, "PyTorch"), (gguf, "gguf")):
+    for library, name in ((torch, "PyTorch"), (gguf, "gguf"), (onnx, "onnx")):
         if library is None:
             print(f"{name} is missing: its formats are not tried")
     unittest.main()
