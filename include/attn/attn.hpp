@@ -41,6 +41,7 @@
 #include "attn/reference/layers/norm.hpp"
 #include "attn/reference/layers/pages.hpp"
 #include "attn/reference/layers/patches.hpp"
+#include "attn/reference/layers/pooler.hpp"
 #include "attn/reference/layers/position.hpp"
 #include "attn/reference/layers/recurrent/gru.hpp"
 #include "attn/reference/layers/recurrent/lstm.hpp"

@@ -27,17 +27,44 @@ bool stands_for_result(const Diff::World& world, std::size_t result, const Claim
     return claim.step == result || path == last_token_path || is_gradient_of_input(world, path);
 }
 
+bool is_returned(const Diff::World& world, const Ledger& ledger, const Claim& claim)
+{
+    const auto mine = world.mine->views().find(world.mine->name_of(claim.mine));
+    return mine != world.mine->views().end() && std::ranges::any_of(ledger.results, [&](const std::string& name) {
+               return name == mine->first || same_numbers(*world.mine->views().find(name)->second, *mine->second);
+           });
+}
+
 /// True where something that MINE returned is the result, and not only a step on the way to it.
 bool returns_result(const Diff::World& world, const Ledger& ledger)
 {
     const std::size_t result = result_of(world.recording);
     return std::ranges::any_of(world.claims.claims, [&](const Claim& claim) {
-        const auto mine = world.mine->views().find(world.mine->name_of(claim.mine));
-        return stands_for_result(world, result, claim) && mine != world.mine->views().end() &&
-               std::ranges::any_of(ledger.results, [&](const std::string& name) {
-                   return name == mine->first || same_numbers(*world.mine->views().find(name)->second, *mine->second);
-               });
+        return stands_for_result(world, result, claim) && is_returned(world, ledger, claim);
     });
+}
+
+/// What MINE returned on the way from the result to a further one, such as a pooler's, where it did not return that: the name of
+/// its array.
+std::optional<std::string> short_of_further_result(Diff::World& world, const Ledger& ledger)
+{
+    const std::size_t result = result_of(world.recording), last = world.reference.size() - 1;
+    if (last == result || world.reference[last].path.starts_with(formula::gradient_scope))
+        return std::nullopt;
+    const auto before = [&](std::size_t step) {
+        return world.steps.all_before({step}, [](std::size_t) { return false; });
+    };
+    const std::set<std::size_t> before_last = before(last);
+    std::optional<std::string> found;
+    for (const Claim& claim : world.claims.claims) {
+        if ((claim.step != last && !before_last.contains(claim.step)) || !is_returned(world, ledger, claim))
+            continue;
+        if (claim.step == last)
+            return std::nullopt;
+        if (before(claim.step).contains(result))
+            found = world.mine->name_of(claim.mine);
+    }
+    return found;
 }
 
 /// True where an array that is no step can be a wrong gradient of a weight: it is called a gradient, or nothing in MINE was
@@ -168,6 +195,9 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
         ledger.open.push_back(fmt::format("MINE computed the result, {}, and returned {}, which is a step before it",
                                           world.reference[result_of(world.recording)].path,
                                           fmt::join(ledger.results, " and ")));
+    if (const auto returned = short_of_further_result(*diff.world, ledger))
+        ledger.open.push_back(fmt::format("MINE returned {}, which is a step before a further result, {}", *returned,
+                                          world.reference.back().path));
     if (const auto last = listing.results.empty() ? last_array(world) : std::nullopt;
         last && std::ranges::count(diff.extra, *last) > 0) {
         ledger.not_compared.push_back(*last);

@@ -186,9 +186,10 @@ private:
     {
         const Shape& step = reference_[heads.front().step].value.shape;
         const std::size_t rank = step.size();
-        Array array = given; // with the axes of size 1 that the step has in front
-        while (array.rank() < rank && step[rank - array.rank() - 1] == 1)
-            array.shape.insert(array.shape.begin(), 1);
+        Array array = given; // with the axes of size 1 that the step has
+        for (std::size_t axis = 0; axis < rank && array.rank() < rank; ++axis)
+            if (step[axis] == 1 && (axis == array.rank() || array.shape[axis] != 1))
+                array.shape.insert(array.shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
         const auto axes = taken_of_axes(rule.taken, array.rank());
         if (!axes || array.rank() < rank + (rule.takes(Taken::Kind::heads) ? 1 : 0)) {
             if (rule.is_of_table) // another row of the table can be about an array of fewer axes

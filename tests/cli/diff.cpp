@@ -608,6 +608,52 @@ TEST_CASE("attn diff is undecided where MINE computed the result, and returned a
                ContainsSubstring("and returned w, which is a step before it"));
 }
 
+TEST_CASE("attn diff --map takes an array that lacks an axis of one entry for a step that has it", "[cli][diff]")
+{
+    OwnProgram mine;
+    Array one = mine.arrays["y"];
+    one.shape = {1, 3, 4};
+    Recording reference = read_trace(mine.folder / "reference.npz");
+    for (const Shape& shape : {Shape{3, 1, 4}, Shape{1, 3, 4}, Shape{3, 4, 1}}) {
+        reference.steps.push_back(
+            {.path = "spread", .formula = "", .axes = {}, .module = "", .options = {}, .value = one});
+        reference.steps.back().value.shape = shape;
+        write_trace(mine.folder / "reference.npz", reference);
+        reference.steps.pop_back();
+        const Json json = Json::parse(mine.compared({"--map", "y=spread", "--json"}).output);
+        CHECK(json["first_wrong"].is_null());
+        CHECK(json["verdict"] != "different");
+    }
+}
+
+TEST_CASE("attn diff is undecided where MINE returned a step before what the reference's pooler gives", "[cli][diff]")
+{
+    OwnProgram mine;
+    const std::string bert = ATTN_SOURCE_FOLDER "/tests/golden/families/bert";
+    write_npz(mine.folder / "input.npz", Npz{{}, {{"ids", read_npz(bert + "/expected.npz").at("ids")}}, {}});
+    REQUIRE(run({"attn", "run", "model", "--weights", bert, "--input", mine.folder / "input.npz", "--quiet", "--trace",
+                 mine.folder / "reference.npz"})
+                .code == 0);
+    const Recording reference = read_trace(mine.folder / "reference.npz");
+    const auto value = [&](const char* path) { return reference.find(path)->value; };
+    mine.arrays = {{"y", value("output")},
+                   {"t", value("pooler.first")},
+                   {"h", value("pooler.hidden")},
+                   {"p", value("pooler.pooled")}};
+    mine.listing = {{"y", 1, {}}, {"t", 2, {"y"}}, {"h", 3, {"t"}}, {"p", 4, {"h"}}};
+    for (const Words& results : {Words{"y"}, {"y", "p"}, {"y", "h", "p"}}) {
+        mine.more = {{"results", results}};
+        CHECK(mine.as_json()["verdict"] == "the same");
+    }
+    mine.arrays.erase("p");
+    mine.listing.pop_back();
+    mine.more = {{"results", {"y", "h"}}};
+    const Json json = mine.as_json(); // tanh is missing
+    CHECK(json["verdict"] == "undecided");
+    CHECK_THAT(json["why_undecided"][0].get<std::string>(),
+               ContainsSubstring("MINE returned h, which is a step before a further result, pooler.pooled"));
+}
+
 TEST_CASE("what MINE returned beside a whole result is not taken for the result's last token", "[cli][diff]")
 {
     OwnProgram mine;

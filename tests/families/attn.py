@@ -1,5 +1,6 @@
 """Runs `attn run model` on a folder that save_pretrained wrote."""
 
+import json
 import subprocess
 import tempfile
 from pathlib import Path
@@ -24,8 +25,15 @@ class Crashed(Exception):
     """Another exit code."""
 
 
+def step(file, name):
+    """A step of a trace, also by another name; None where there is none."""
+    aliases = {alias["path"]: alias["target"] for alias in json.loads(file["steps.json"])["aliases"]}
+    name = aliases.get(name, name)
+    return file[name] if name in file else None
+
+
 def run(program, folder, arrays, *flags):
-    """The step output."""
+    """The steps output and pooler.pooled."""
     with tempfile.TemporaryDirectory() as temporary:
         given, trace = Path(temporary, "i.npz"), Path(temporary, "t.npz")
         np.savez(given, **{INPUTS[name]: array for name, array in arrays.items()})
@@ -36,7 +44,7 @@ def run(program, folder, arrays, *flags):
         if ran.returncode != 0:
             raise Crashed(f"exit code {ran.returncode}: {ran.stderr.strip()[-500:]}")
         with np.load(trace) as file:
-            return file["output"]
+            return step(file, "output"), step(file, "pooler.pooled")
 
 
 def real(lengths, expected):

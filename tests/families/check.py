@@ -4,7 +4,7 @@
     check.py ATTN FOLDER [NAME ...]
 
 FOLDER has for each model config.json, model.safetensors and expected.npz, as make.py writes them: a line a model, one sequence,
-a batch that is padded on the right, the same on the left, one sequence whose tokens have types, and one of tokens that are embedded already, at places of their own. Exit code 0 where all that isn't refused agrees to 1e-10, 1 where something does not. Needs NumPy.
+a batch that is padded on the right, the same on the left, one sequence whose tokens have types, and one of tokens that are embedded already, at places of their own; with the pooled result of the first two where there is one. Exit code 0 where all that isn't refused agrees to 1e-10, 1 where something does not. Needs NumPy.
 """
 
 import pathlib
@@ -32,7 +32,7 @@ def compare(program, folder, file, kind):
         return "none"
     expected = file[what]
     try:
-        found = attn.run(program, folder, members)
+        found, pooled = attn.run(program, folder, members)
     except attn.Refused as error:
         return "refused: " + str(error).split("\n")[0]
     except attn.Crashed as error:
@@ -42,6 +42,10 @@ def compare(program, folder, file, kind):
     if kind == "left_":
         kept = members["left_attention_mask"] == 1
     difference = attn.apart(found, expected, kept)
+    if kind in ("", "batch_") and kind + "pooled" in file:
+        if pooled is None:
+            return "APART: no pooled result"
+        difference = max(difference, attn.apart(pooled.reshape(file[kind + "pooled"].shape), file[kind + "pooled"]))
     if difference <= NEAR:
         return f"{difference:.1e}"
     if found.shape != expected.shape:

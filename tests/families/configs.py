@@ -6,6 +6,7 @@ A row is the folder's name, the config's class, what differs from the common par
     grid      of patches, their rows and columns
     heads     the class that is built (default: the causal language model of the config's class)
     by_length transformers' frequencies follow the longest sequence of a batch, and with a cache they differ from token to token
+    ends      each sequence ends by the id of the end of a text
     attention eager, unless the family's eager attention is not what it should be
 """
 
@@ -153,19 +154,22 @@ ENCODERS = [
     ("eurobert", "EuroBertConfig", dict(COMMON, head_dim=8, **rope()), dict(kind="encoder", heads="EuroBertModel")),
     ("eurobert-mlm", "EuroBertConfig", dict(COMMON, head_dim=8, attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3, **rope()), dict(kind="encoder", heads="EuroBertForMaskedLM")),
     ("vit", "ViTConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=12, patch_size=4, num_channels=3), dict(kind="image", heads="ViTModel")),
-    ("vit-plain", "ViTConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=[8, 12], patch_size=[4, 2], num_channels=1, qkv_bias=False, layer_norm_eps=1e-3), dict(kind="image", heads="ViTModel")),
+    ("vit-plain", "ViTConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=[8, 12], patch_size=[4, 2], num_channels=1, qkv_bias=False, pooler_output_size=10, layer_norm_eps=1e-3), dict(kind="image", heads="ViTModel")),
     ("deit", "DeiTConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=12, patch_size=4, num_channels=3), dict(kind="image", heads="DeiTModel")),
     ("dinov2", "Dinov2Config", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, mlp_ratio=2, image_size=12, patch_size=4, num_channels=1), dict(kind="image", heads="Dinov2Model")),
     ("clip-vision", "CLIPVisionConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=12, patch_size=4, num_channels=3), dict(kind="image", heads="CLIPVisionModel")),
+    ("clip-vision-projection", "CLIPVisionConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=12, patch_size=4, num_channels=3, projection_dim=10), dict(kind="image", heads="CLIPVisionModelWithProjection")),
     ("clip-text", "CLIPTextConfig", dict(vocab_size=40, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, eos_token_id=2, bos_token_id=1, pad_token_id=0), dict(kind="encoder", heads="CLIPTextModel")),
+    ("clip-text-projection", "CLIPTextConfig", dict(vocab_size=40, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, eos_token_id=7, projection_dim=10, bos_token_id=1, pad_token_id=0), dict(kind="encoder", heads="CLIPTextModelWithProjection", ends=True)),
     ("siglip-vision", "SiglipVisionConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=12, patch_size=4, num_channels=3), dict(kind="image", heads="SiglipVisionModel")),
+    ("siglip-vision-plain", "SiglipVisionConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=12, patch_size=4, num_channels=1, vision_use_head=False), dict(kind="image", heads="SiglipVisionModel")),
     ("dinov3", "DINOv3ViTConfig", dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=[12, 16], patch_size=4, num_channels=1, num_register_tokens=3), dict(kind="image", heads="DINOv3ViTModel")),
     ("dinov3-gated", "DINOv3ViTConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, image_size=12, patch_size=[4, 2], num_channels=3, rope_theta=30.0, key_bias=True, value_bias=False, proj_bias=False, mlp_bias=False, use_gated_mlp=True, hidden_act="silu"), dict(kind="image", heads="DINOv3ViTModel")),
     ("siglip2-vision", "Siglip2VisionConfig", dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, num_patches=16, patch_size=2, num_channels=3), dict(kind="patches", heads="Siglip2VisionModel", grid=(2, 5))),
     ("siglip2-text", "Siglip2TextConfig", dict(vocab_size=40, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, eos_token_id=2, bos_token_id=1, pad_token_id=0), dict(kind="encoder", heads="Siglip2TextModel")),
     ("esm", "EsmConfig", dict(ESM, position_embedding_type="rotary", token_dropout=True, mask_token_id=3), dict(kind="encoder", heads="EsmModel")),
     ("esm-mlm", "EsmConfig", dict(ESM, emb_layer_norm_before=True, token_dropout=True, mask_token_id=5, layer_norm_eps=1e-3), dict(kind="encoder", heads="EsmForMaskedLM")),
-    ("siglip-text", "SiglipTextConfig", dict(vocab_size=40, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, eos_token_id=2, bos_token_id=1, pad_token_id=0), dict(kind="encoder", heads="SiglipTextModel")),
+    ("siglip-text", "SiglipTextConfig", dict(vocab_size=40, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20, projection_size=10, eos_token_id=2, bos_token_id=1, pad_token_id=0), dict(kind="encoder", heads="SiglipTextModel")),
 ]
 
 T5 = dict(vocab_size=40, d_model=24, d_kv=8, d_ff=24, num_layers=2, num_heads=4, relative_attention_num_buckets=8, relative_attention_max_distance=10, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0)

@@ -312,7 +312,10 @@ def make_one(dice, number, row, out):
     expected = make.forward(model, case.named(case.single))[0]
     if expected.dtype != torch.float64 or not bool(torch.isfinite(expected).all()):
         raise LeftOut("not finite, or narrow")
-    np.savez_compressed(folder / "expected.npz", output=expected.numpy(), **{n: t.numpy() for n, t in case.single.items()})
+    members = {"output": expected, **case.single}
+    if how.get("kind") in make.POOLED:
+        members |= {name: rows[0] for name, rows in make.pooled(model, case.named(case.single)).items()}
+    np.savez_compressed(folder / "expected.npz", **{name: tensor.numpy() for name, tensor in members.items()})
     (folder / "change.txt").write_text(("after the weights: " if after else "") + "; ".join(words) + "\n")
 
 
@@ -356,17 +359,21 @@ def judge(program, folder):
     import attn
 
     with np.load(folder / "expected.npz") as file:
-        expected = file["output"]
+        expected, expected_pooled = file["output"], file["pooled"] if "pooled" in file else None
         members = {name: file[name] for name in file.files if name in attn.INPUTS}
     try:
-        found = attn.run(program, folder, members)
+        found, pooled = attn.run(program, folder, members)
     except attn.Refused as error:
         return "refused", str(error).split("\n")[0]
     except attn.Crashed as error:
         return "ALARM", str(error)
     except Exception as error:  # no time, no trace
         return "ALARM", f"{type(error).__name__}: {error}"
+    if (pooled is None) != (expected_pooled is None):
+        return "ALARM", f"there is {'no' if pooled is None else 'a'} pooled result"
     difference = attn.apart(found, expected)
+    if pooled is not None:
+        difference = max(difference, attn.apart(pooled[0], expected_pooled))
     if difference <= NEAR:
         return "equal", f"{difference:.1e}"
     return "ALARM", f"{difference:.1e} apart" if found.shape == expected.shape else f"{found.shape}, expected {expected.shape}"

@@ -113,6 +113,17 @@ def forward(model, inputs):
     return result.logits if hasattr(result, "logits") else result.last_hidden_state
 
 
+POOLED = ("encoder", "image", "patches")  # kinds that can have a row for all tokens
+
+
+def pooled(model, inputs):
+    """The row that stands for all tokens of each sequence, where the model has one."""
+    with torch.no_grad():
+        result = model(**inputs)
+    rows = [result[name] for name in ("text_embeds", "image_embeds", "pooler_output") if result.get(name) is not None]
+    return {"pooled": rows[0]} if rows else {}
+
+
 class Case:
     """What goes into a model of a kind, and what transformers says about it."""
 
@@ -152,6 +163,10 @@ class Case:
             for row, length in enumerate(lengths):
                 if name in self.batch:
                     self.batch[name][row, length:] = self.pad
+                    if how.get("ends"):
+                        self.batch[name][row, length - 1] = config.eos_token_id
+        if how.get("ends"):
+            self.single["ids"][LENGTH - 3] = config.eos_token_id
 
     @staticmethod
     def named(members):
@@ -304,10 +319,10 @@ def make(name, config, fields, how, out):
         members["typed_" + what] = forward(model, {**inputs, "token_type_ids": types[None]})[0]
     if kind in ("decoder", "seq2seq", "audio") and (difference := apart(result, by_token(model, inputs))) > 1e-10:
         known(how, f"token by token with a cache: {difference:.1e} apart", notes)
-    if getattr(model, "pooler", None) is not None:
-        with torch.no_grad():
-            members["pooled"] = model(**inputs).pooler_output[0]
-            members["batch_pooled"] = model(**case.together()).pooler_output
+    if kind in POOLED:
+        members |= {name: rows[0] for name, rows in pooled(model, inputs).items()}
+        if case.batch:
+            members |= {"batch_" + name: rows for name, rows in pooled(model, case.together()).items()}
     if kind == "audio":
         with torch.no_grad():
             members["encoder_output"] = model.get_encoder()(inputs["input_features"]).last_hidden_state[0]

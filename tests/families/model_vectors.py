@@ -520,8 +520,9 @@ def weight_mistakes(config, weights):
                 yield "norm_gain_without_one", f"{kind} is stored with 1 subtracted", changed(names, lambda array: array - 1)
     # Each key/value head beside itself once for each of its query heads, in turn.
     heads, shared = config.get("num_attention_heads"), config.get("num_key_value_heads")
-    names = [name for name in weights if re.search(r"self_attn\.([kv]_proj\.(weight|bias)|k_norm\.weight)$", name) and weights[name].shape[0] % shared == 0]
-    if names and 1 < shared < heads and "kv_lora_rank" not in config:
+    are_grouped = heads and shared and 1 < shared < heads and "kv_lora_rank" not in config
+    names = [name for name in weights if are_grouped and re.search(r"self_attn\.([kv]_proj\.(weight|bias)|k_norm\.weight)$", name) and weights[name].shape[0] % shared == 0]
+    if names:
         def tiled(config, weights, names=names, heads=heads, shared=shared):
             for name in names:
                 if weights[name].shape[0] > (config.get("head_dim") or config["hidden_size"] // heads):

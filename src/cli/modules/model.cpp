@@ -88,6 +88,24 @@ StepOptions text_of_input(const LanguageModelWeights& weights, const LanguageMod
             {"d_model", text(first.kernel.shape(1))}};
 }
 
+/// Which token stands for all.
+std::string text_of(const PoolerDescription& pooler)
+{
+    switch (pooler.token) {
+    case PooledToken::first:
+        return "of the first token";
+    case PooledToken::last:
+        return "of the last token";
+    case PooledToken::of_id:
+        return "of the token of id " + std::to_string(pooler.id);
+    case PooledToken::highest_id:
+        return "of the token of the highest id";
+    case PooledToken::query:
+        break;
+    }
+    return "of a query that attends to all tokens";
+}
+
 /// What a model computes, or one of its towers: around its layers, and in them.
 /// @param tower  "encoder: ", or nothing
 void describe(std::vector<std::string>& lines, const std::string& tower, const LanguageModelWeights& weights,
@@ -95,7 +113,7 @@ void describe(std::vector<std::string>& lines, const std::string& tower, const L
 {
     const auto& [layers, norm, image, position_grid, convolutions, convolution_activation, is_causal, has_logits,
                  first_layer, first_position, padding_id, token_dropout, embedding_scale, head_activation, logit_scale,
-                 logit_softcap, distance_buckets, logits_to_keep] = description;
+                 logit_softcap, distance_buckets, logits_to_keep, pooler] = description;
     StepOptions around = text_of_input(weights, description);
     for (auto& [name, value] : StepOptions{{"layers", std::to_string(layers.size())},
                                            {"parameters", std::to_string(files::total(files::parameters(weights)))},
@@ -113,8 +131,8 @@ void describe(std::vector<std::string>& lines, const std::string& tower, const L
         around.emplace_back("dropped_token", std::to_string(token_dropout->id));
     if (weights.token_types)
         around.emplace_back("token_types", std::to_string(weights.token_types->shape(0)));
-    if (weights.pooler)
-        around.emplace_back("pooler", "of the first token");
+    if (pooler)
+        around.emplace_back("pooler", text_of(*pooler));
     if (weights.prediction_head)
         around.emplace_back("head", std::string(name_of(head_activation)));
     for (const auto& [name, value] : {std::pair("embedding_scale", embedding_scale),

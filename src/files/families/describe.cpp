@@ -187,6 +187,13 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
     if (settings.layers_too.value_or(layers) != layers)
         throw Error("num_hidden_layers is " + text(*settings.layers_too) + ", expected " + text(layers) +
                     ", as the family's own name says");
+    if (settings.pooled_token && !settings.has_logits)
+        model.pooler = {.token = *settings.pooled_token,
+                        .id = settings.pooled_id,
+                        .heads = settings.heads,
+                        .norm = settings.norm,
+                        .activation = settings.activation,
+                        .has_tanh = settings.has_pooler_tanh};
     for (const std::size_t stride : settings.convolution_strides)
         model.convolutions.push_back({.stride = stride});
     if (settings.scales_embedding_by_width)

@@ -71,6 +71,7 @@ AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
         sizes["n_max"] = (image->height / height) * (image->width / width) + settings.has_class_token +
                          settings.has_distillation_token;
     }
+    sizes["d_pooled"] = settings.pooled_width.value_or(d_model);
     if (settings.embedding_width)
         sizes["d_embedding"] = *settings.embedding_width;
     if (settings.position_rows)
@@ -199,6 +200,34 @@ void expect_tower(const BlockWeights& block, const Settings& settings, const std
         expect(is_gated, *settings.is_gated, layer, "gate of its network");
 }
 
+/// What is made of the token that stands for all.
+void expect_pooler(const PoolerWeights& weights, const Settings& settings)
+{
+    const std::string pooler = "the pooler";
+    const bool is_there = settings.pooled_token.has_value(), attends = settings.pooled_token == PooledToken::query;
+    const auto& [query, attention, norm, network, map] = weights;
+    expect(query.has_value(), attends, pooler, "query that attends to all tokens");
+    expect(attention.has_value(), attends, pooler, "map of queries, keys and values");
+    expect(norm.has_value(), is_there && settings.has_pooler_norm, pooler, "norm");
+    expect(network.has_value(), is_there && settings.has_pooler_network, pooler, "network");
+    expect(map.has_value(), is_there && settings.has_pooler_map.value_or(map.has_value()), pooler, "map");
+    const auto bias = [&](const LinearWeights& any, bool expected, std::string_view name) {
+        expect(any.bias.has_value(), expected, pooler, name);
+    };
+    if (attention) {
+        bias(attention->query, true, "bias of its queries, keys and values");
+        bias(*attention->output, true, "bias of its attention's output");
+    }
+    if (norm)
+        expect(norm->bias.has_value(), settings.norm_bias, pooler, "bias of its norm");
+    if (network) {
+        bias(network->hidden, settings.network_bias.value_or(false), "bias of its first network map");
+        bias(network->output, settings.network_bias.value_or(false), "bias of its second network map");
+    }
+    if (map)
+        bias(*map, settings.has_pooler_bias, "bias of its map");
+}
+
 /// What stands before and after the layers.
 void expect_around(const LanguageModelWeights& weights, const Settings& settings)
 {
@@ -241,6 +270,7 @@ void expect_around(const LanguageModelWeights& weights, const Settings& settings
     }
     expect(weights.output_bias.has_value(), settings.has_logits && settings.has_vocabulary_bias, model,
            "bias of its logits");
+    expect_pooler(weights.pooler, settings);
 }
 
 void expect_parts(const LanguageModelWeights& weights, const Settings& settings, const Part& part)
@@ -365,6 +395,8 @@ void add_gains(NamedArrays& arrays, const Dialect& dialect, const Part& part, st
         add("norm");
 }
 
+bool is_by_id(PooledToken token) { return token == PooledToken::of_id || token == PooledToken::highest_id; }
+
 /// Lets queries and keys rotate by the frequencies that the file has, of the model or of each layer alike.
 void take_frequencies(NamedArrays& arrays, const Family& family, LanguageModelDescription& description)
 {
@@ -407,6 +439,13 @@ Model read_tower(const Configured& configured, NamedArrays arrays)
     if (settings.position_sinusoids && !model.weights.positions)
         model.weights.positions = table_of_sinusoids(settings, description.padding_id.value_or(0));
     expect_parts(model.weights, expected, part);
+    if (!settings.has_pooler_map && !model.weights.pooler.map) // saved without its pooler
+        model.description.pooler.reset();
+    if (auto& pooler = model.description.pooler; pooler && is_by_id(pooler->token) && !part.is_at_beginning()) {
+        pooler.reset();
+        model.not_computed.emplace_back(
+            "the pooled result, of the token with a certain id: the tokens between layers have none");
+    }
     if (!part.is_at_beginning()) { // they said how wide embeddings are; tokens have been mapped
         model.weights.embedding_map.reset();
         model.weights.word_map.reset();

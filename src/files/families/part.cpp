@@ -168,6 +168,7 @@ Settings settings_of(const Part& part, Settings settings)
         settings.has_output_map = false;
         settings.has_logits = false;
         settings.prediction_head.reset();
+        settings.pooled_token.reset();
     }
     return settings;
 }
@@ -184,6 +185,8 @@ LanguageModelDescription description_of(const Part& part, LanguageModelDescripti
         model.convolutions.clear();
     }
     model.has_logits = model.has_logits && part.is_at_end();
+    if (!part.is_at_end())
+        model.pooler.reset();
     return model;
 }
 

@@ -223,6 +223,13 @@ void set_attention_types(Settings& settings, const Json& value)
     }
 }
 
+/// The id of the end of a text. Configurations of CLIP's first years have 2, which it is not: the highest id is meant.
+void set_end_of_text(Settings& settings, const Json& value)
+{
+    read(value, settings.pooled_id, 0.0);
+    settings.pooled_token = settings.pooled_id == 2 ? PooledToken::highest_id : PooledToken::of_id;
+}
+
 ExpertGroups& groups_of(Settings& settings)
 {
     auto& groups = settings.experts.groups;
@@ -387,6 +394,14 @@ const std::vector<Setting>& all_settings()
         row("interleaves_sections", &Settings::interleaves_sections),
         row("has_rotary_in_windows_only", &Settings::has_rotary_in_windows_only),
         row("rotary_interval", &Settings::rotary_interval),
+        row("pooled_token", &Settings::pooled_token),
+        {"end_of_text", set_end_of_text},
+        row("pooled_width", &Settings::pooled_width),
+        row("has_pooler_norm", &Settings::has_pooler_norm),
+        row("has_pooler_network", &Settings::has_pooler_network),
+        row("has_pooler_map", &Settings::has_pooler_map),
+        row("has_pooler_bias", &Settings::has_pooler_bias),
+        row("has_pooler_tanh", &Settings::has_pooler_tanh),
         {"embedding_scale", set_embedding_scale},
         row("scales_embedding_by_width", &Settings::scales_embedding_by_width),
         row("scales_logits_by_width", &Settings::scales_logits_by_width),

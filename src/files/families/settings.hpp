@@ -150,6 +150,15 @@ struct Settings {
     bool has_rotary_in_windows_only = false; ///< where some layers have a window, the others rotate nothing
     /// @}
 
+    /// @name Without logits: which token stands for all, where one does, and what is made of it
+    /// @{
+    std::optional<PooledToken> pooled_token = {};
+    std::size_t pooled_id = 0;                    ///< of it, where an id chooses it
+    std::optional<std::size_t> pooled_width = {}; ///< where it can be another than that of tokens
+    bool has_pooler_norm = false, has_pooler_network = false, has_pooler_bias = true, has_pooler_tanh = false;
+    std::optional<bool> has_pooler_map = {}; ///< unless given, the pooler is left out where a file has no map
+    /// @}
+
     /// @name Before and after the layers
     /// @{
     bool scales_embedding_by_width = false, scales_logits_by_width = false;

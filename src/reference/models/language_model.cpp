@@ -129,19 +129,24 @@ struct Standing {
     std::size_t before = 0;
     Shared<PlacesOfPairs> places = {};
     std::optional<Matrix> coordinates = {}; ///< (axes, n)
+    bool is_whole = true;                   ///< false where other calls have tokens of the same text
 };
 
 /// Names the places once for all that asks about them.
 Standing named(const Standing& standing, const Trace& trace)
 {
     if (standing.coordinates)
-        return {.before = standing.before, .coordinates = trace.input("coordinates[axes, n]", *standing.coordinates)};
+        return {.before = standing.before,
+                .coordinates = trace.input("coordinates[axes, n]", *standing.coordinates),
+                .is_whole = standing.is_whole};
     if (!standing.places)
         return standing;
     const auto& [queries, keys] = *standing.places;
-    return {.places = PlacesOfPairs{
-                {trace.input("sequences[n]", queries.sequences), trace.input("positions[n]", queries.positions)},
-                {trace.input("key_sequences[m]", keys.sequences), trace.input("key_positions[m]", keys.positions)}}};
+    return {.places =
+                PlacesOfPairs{
+                    {trace.input("sequences[n]", queries.sequences), trace.input("positions[n]", queries.positions)},
+                    {trace.input("key_sequences[m]", keys.sequences), trace.input("key_positions[m]", keys.positions)}},
+            .is_whole = standing.is_whole};
 }
 
 /// The table of words.
@@ -323,23 +328,22 @@ Term<T> predict_tokens(const Term<T>& tokens, const PredictionHeadWeights& weigh
     return normalized(activated, "norm", weights.norm, description.norm, head);
 }
 
-/// The first token, which stands for all, as a sequence of one.
+/// One row for all tokens. A learned query can attend to those that are no padding.
 template <Sequence T>
-void pool(const Term<T>& tokens, const LinearWeights& weights, const Trace& trace)
+void pool_tokens(const Term<T>& tokens, const IdsOf<T>* ids, const Padding& padding, const PoolerWeights& weights,
+                 const PoolerDescription& description, const Trace& trace)
 {
     const Trace inside = trace.scope("pooler");
     const Term x = inside.input("x[(b,) n, d_model]", tokens);
-    constexpr bool is_batch = std::same_as<T, Tensor3>;
-    const T first = [&]() -> T {
-        if constexpr (is_batch)
-            return xt::view(*x, xt::all(), xt::range(0, 1), xt::all());
-        else
-            return xt::view(*x, xt::range(0, 1), xt::all());
-    }();
-    const Term of_first = inside("first[(b,) one, d_model]", is_batch ? "x[:, 0:1]" : "x[0:1]", Term(first));
-    const Term hidden =
-        linear(of_first, weights, {.name = "hidden", .d_in = "d_model", .d_out = "d_model", .tokens = "one"}, inside);
-    (void)inside("pooled[(b,) one, d_model]", tanh(hidden));
+    PoolerInputs<Term<T>> inputs{.ids = ids};
+    if (description.token == PooledToken::query) {
+        if (std::holds_alternative<Integers>(padding))
+            inside.alias("lengths", "lengths");
+        if (std::holds_alternative<Mask>(padding))
+            inside.alias("padding", "padding");
+        inputs.mask = join_masks(1, x.shape(token_axis<T>), mask_of(padding), inside, "mask[(b,) one, n]");
+    }
+    (void)pool(x, weights, description, inputs, inside);
 }
 
 /// The logits, from the last layer's tokens.
@@ -455,11 +459,12 @@ Tensor4 bias_of(const Matrix& table, std::size_t n, std::size_t m, const Standin
 /// @param embedded  tokens
 /// @param padding   of a batch
 /// @param table     of words, of a model that shares it
+/// @param ids       of the tokens, where they have some
 /// @param layer     one layer: from (tokens, number, description, mask, its scope) to what comes out
-template <Sequence T, class Layer>
+template <Sequence T, class Ids, class Layer>
 Term<T> pass_through(const Term<T>& embedded, const Standing& standing, const Padding& padding,
                      const LanguageModelWeights& weights, const LanguageModelDescription& description,
-                     const Matrix* table, const Trace& trace, const Layer& layer)
+                     const Matrix* table, const Ids* ids, const Trace& trace, const Layer& layer)
 {
     expect_unmoved(padding, weights, description);
     Term x = normalized(embedded, "embedding_norm", weights.embedding_norm, description.norm, trace);
@@ -506,8 +511,8 @@ Term<T> pass_through(const Term<T>& embedded, const Standing& standing, const Pa
 
     // Compare the result with every word.
     if (!description.has_logits) {
-        if (weights.pooler)
-            pool(x, *weights.pooler, trace);
+        if (description.pooler && standing.is_whole)
+            pool_tokens(x, ids, padding, weights.pooler, *description.pooler, trace);
         return trace.alias("output", x);
     }
     const std::size_t tokens = x.shape(token_axis<T>),
@@ -550,7 +555,7 @@ T decode(const Ids& given_ids, const Standing& given_standing, const Padding& pa
     const auto with_memory = [&](const Term<T>& x, std::size_t i, const BlockDescription& described,
                                  const OptionalMask& mask,
                                  const Trace& inside) { return layer(x, i, described, mask, inside, memory); };
-    return T(pass_through(embedded, standing, padding, weights, description, others, trace, with_memory));
+    return T(pass_through(embedded, standing, padding, weights, description, others, &ids, trace, with_memory));
 }
 
 /// One layer without a cache.
@@ -568,9 +573,10 @@ T encode(const T& tokens, const Padding& padding, const LanguageModelWeights& we
          const LanguageModelDescription& description, const std::optional<Matrix>& coordinates, const Trace& caller)
 {
     const Trace trace = model_scope(weights, description, caller);
+    const IdsOf<T>* no_ids = nullptr;
     return T(pass_through(with_positions(tokens, weights, description, trace),
-                          named({.coordinates = coordinates}, trace), padding, weights, description, nullptr, trace,
-                          layer_of(weights)));
+                          named({.coordinates = coordinates}, trace), padding, weights, description, nullptr, no_ids,
+                          trace, layer_of(weights)));
 }
 
 } // namespace
@@ -633,7 +639,7 @@ namespace {
 
 /// Tokens that follow those in a cache, which stand before them or at places that are given.
 /// @param memory  what each layer made of a memory; empty where there is none
-LanguageModelStep<Matrix> go_on(const Integers& ids, const LanguageModelCache<Matrix>& past, const Standing& standing,
+LanguageModelStep<Matrix> go_on(const Integers& ids, const LanguageModelCache<Matrix>& past, Standing standing,
                                 const std::vector<KeyValueCache>& memory, const Matrix* embedding,
                                 const LanguageModelWeights& weights, const LanguageModelDescription& description,
                                 const Trace& trace)
@@ -648,6 +654,7 @@ LanguageModelStep<Matrix> go_on(const Integers& ids, const LanguageModelCache<Ma
     if (!memory.empty() && memory.size() != weights.layers.size())
         throw ShapeError("language_model: a memory of ", memory.size(), " layers is no memory of ",
                          weights.layers.size());
+    standing.is_whole = false;
     LanguageModelStep<Matrix> step;
     const auto layer = [&](const Term<Matrix>& x, std::size_t i, const BlockDescription& described,
                            const OptionalMask& mask, const Trace& inside, const BlockMemoryOf<Term<Matrix>>&) {

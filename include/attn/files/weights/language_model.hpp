@@ -69,6 +69,23 @@ void visit(Either<PredictionHeadWeights> auto& w, const std::string& prefix, aut
     visit(norm, prefix + "norm.", f, out);
 }
 
+/// query, and what is there of those of attention, norm, feed_forward and map
+void visit(Either<PoolerWeights> auto& w, const std::string& prefix, auto&& f)
+{
+    auto& [query, attention, norm, network, map] = w;
+    visit_if_there(query, {prefix + "query", {"d_model"}}, f);
+    begin_part(f, attention, prefix + "attention.");
+    if (attention)
+        visit(*attention, prefix + "attention.", f);
+    visit_norm(norm, prefix + "norm.", f);
+    begin_part(f, network, prefix + "feed_forward.");
+    if (network)
+        visit(*network, prefix + "feed_forward.", f);
+    begin_part(f, map, prefix + "map.");
+    if (map)
+        visit(*map, prefix + "map.", f, "d_model", "d_pooled");
+}
+
 /// The table of words: weight
 void visit_input(Either<Matrix> auto& table, const std::string& prefix, auto&& f, const std::string& width)
 {
@@ -111,7 +128,7 @@ void visit_input(Either<std::monostate> auto&, const std::string&, auto&&, const
 /// What makes tokens: embedding.weight for instance; then position_embedding.weight, token_type_embedding.weight, embedding_norm,
 /// embedding_map where embeddings are narrower than tokens, or word_map and output_map, distance_bias.weight, those of each
 /// layer after layers.0, layers.1, …, of norm, of prediction_head, output.weight where it is not tied, and output.bias and
-/// pooler where there are some
+/// those of pooler where there are some
 void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto&& f)
 {
     auto& [embedding, positions, token_types, embedding_norm, embedding_map, layers, norm, prediction_head, output,
@@ -141,9 +158,7 @@ void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto
         visit(*prediction_head, prefix + "prediction_head.", f, width);
     visit_if_there(output, {prefix + "output.weight", {"vocabulary", of_words}, true}, f);
     visit_bias(f, {prefix + "output.bias", {"vocabulary"}}, output_bias);
-    begin_part(f, pooler, prefix + "pooler.");
-    if (pooler)
-        visit(*pooler, prefix + "pooler.", f, "d_model", "d_model");
+    visit(pooler, prefix + "pooler.", f);
 }
 template <>
 inline constexpr std::string_view module_name<LanguageModelWeights> = "a language model";

@@ -3,6 +3,7 @@
 #include "attn/reference/layers/block.hpp"
 #include "attn/reference/layers/convolution.hpp"
 #include "attn/reference/layers/patches.hpp"
+#include "attn/reference/layers/pooler.hpp"
 #include "attn/reference/layers/position.hpp"
 
 #include <optional>
@@ -48,6 +49,8 @@ struct LanguageModelDescription {
     DistanceBuckets distance_buckets = {}; ///< of the tables of biases by distance, where the weights have some
     /// Of how many last tokens the logits are, where no others are asked for; of all without it.
     std::optional<std::size_t> logits_to_keep = {};
+    /// Without logits, how one row is made of all tokens, where one is.
+    std::optional<PoolerDescription> pooler = {};
 };
 
 /// The head of a masked language model, before its logits: norm(activation(x W + b)).
@@ -72,8 +75,7 @@ struct LanguageModelWeights {
     std::optional<PredictionHeadWeights> prediction_head = {};
     std::optional<Matrix> output = {};      ///< (d_model, vocabulary); tied unless given
     std::optional<Vector> output_bias = {}; ///< (vocabulary)
-    /// (d_model, d_model): without logits, a map of the first token, which stands for all of them, as in BERT.
-    std::optional<LinearWeights> pooler = {};
+    PoolerWeights pooler = {};              ///< of a model without logits, where one is described
     /// (d_embedding, d_model), of words alone, before positions are added: OPT; and (d_model, d_embedding), after the last norm.
     std::optional<LinearWeights> word_map = {}, output_map = {};
     /// (buckets, h): a bias by distance that all layers share, see bucket_bias().
@@ -138,8 +140,8 @@ struct LanguageModelStep {
 ///                     `P + counted * (counted @ (arange(N)[:, None] <= arange(N)))`, and position_embedding looks them
 ///                     up. With a dropout of tokens, `kept` is 0 where an id is that of a hidden token and 1 elsewhere, `factor` is
 ///                     `0.88 / (1 - sum(1 - kept, axis=-1) / N)`, and `dropped` is `tokens * (kept * factor)[:, None]`. A head has the steps `hidden` and `activated` and the norm in the scope prediction_head. Without logits,
-///                     `output` is another name of the last tokens; with a pooler, its scope has `first`, the first of them,
-///                     `hidden` and `pooled`.
+///                     `output` is another name of the last tokens, and those of a pooler have the steps of pool() in its scope, unless
+///                     the tokens follow others in a cache.
 ///
 ///                     Where words alone are narrower, `mapped`, in the scope word_map, stands in place of `tokens`, and
 ///                     output_map.mapped follows the last norm. A table of biases by distance has the steps of bucket_bias()
@@ -149,7 +151,7 @@ struct LanguageModelStep {
 /// @return the logits, (n, vocabulary), or the tokens after the last layer, (n, d_model)
 /// @throws ShapeError where an id or a type is no row of its table, or weights disagree
 /// @throws Error      where there are not as many descriptions as layers, there are types and no table of them, or as
-///                    decoder_block()
+///                    decoder_block() or pool()
 Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
                       const LanguageModelDescription& description, const Trace& trace = {});
 /// @copydoc language_model(const Integers&, const LanguageModelWeights&, const LanguageModelDescription&, const Trace&)
