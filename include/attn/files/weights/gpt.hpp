@@ -21,8 +21,7 @@ void visit(Either<GptWeights> auto& w, const std::string& prefix, auto&& f)
                  [&](auto& layer, const std::string& of_layer) { visit(layer, of_layer, f); });
     visit(norm, prefix + "norm.", f);
     const std::string output_name = prefix + "lm_head.weight";
-    begin_part(f, output, output_name);
-    if (output)
+    if (begin_part(f, output, output_name))
         f(WeightTensor{output_name, {"vocabulary", "d_model"}, true}, *output);
 }
 template <>

@@ -14,16 +14,14 @@ namespace attn::files {
 /// A tensor that a model can lack.
 void visit_if_there(auto& part, const WeightTensor& tensor, auto&& f)
 {
-    begin_part(f, part, tensor.name);
-    if (part)
+    if (begin_part(f, part, tensor.name))
         f(tensor, *part);
 }
 
 /// A norm that a block can lack.
 void visit_norm(auto& norm, const std::string& prefix, auto&& f, const std::string& features = "d_model")
 {
-    begin_part(f, norm, prefix);
-    if (norm)
+    if (begin_part(f, norm, prefix))
         visit(*norm, prefix, f, features);
 }
 
@@ -47,8 +45,7 @@ void visit(Either<BlockWeights> auto& w, const std::string& prefix, auto&& f)
     std::visit(visit_attention, self_attention);
     visit_norm(post_norm1, prefix + "post_norm1.", f);
     visit_norm(cross_norm, prefix + "cross_norm.", f);
-    begin_part(f, cross_attention, prefix + "cross_attn.");
-    if (cross_attention)
+    if (begin_part(f, cross_attention, prefix + "cross_attn."))
         visit(*cross_attention, prefix + "cross_attn.", f);
     visit_norm(norm2, prefix + "norm2.", f);
     begin_part(f, network, prefix + "feed_forward.");
@@ -74,15 +71,12 @@ void visit(Either<PoolerWeights> auto& w, const std::string& prefix, auto&& f)
 {
     auto& [query, attention, norm, network, map] = w;
     visit_if_there(query, {prefix + "query", {"d_model"}}, f);
-    begin_part(f, attention, prefix + "attention.");
-    if (attention)
+    if (begin_part(f, attention, prefix + "attention."))
         visit(*attention, prefix + "attention.", f);
     visit_norm(norm, prefix + "norm.", f);
-    begin_part(f, network, prefix + "feed_forward.");
-    if (network)
+    if (begin_part(f, network, prefix + "feed_forward."))
         visit(*network, prefix + "feed_forward.", f);
-    begin_part(f, map, prefix + "map.");
-    if (map)
+    if (begin_part(f, map, prefix + "map."))
         visit(*map, prefix + "map.", f, "d_model", "d_pooled");
 }
 
@@ -150,11 +144,9 @@ void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto
     visit_layers(layers, prefix + "layers.", f,
                  [&](auto& layer, const std::string& of_layer) { visit(layer, of_layer, f); });
     visit_norm(norm, prefix + "norm.", f);
-    begin_part(f, output_map, prefix + "output_map.");
-    if (output_map)
+    if (begin_part(f, output_map, prefix + "output_map."))
         visit(*output_map, prefix + "output_map.", f, "d_model", of_words);
-    begin_part(f, prediction_head, prefix + "prediction_head.");
-    if (prediction_head)
+    if (begin_part(f, prediction_head, prefix + "prediction_head."))
         visit(*prediction_head, prefix + "prediction_head.", f, width);
     visit_if_there(output, {prefix + "output.weight", {"vocabulary", of_words}, true}, f);
     visit_bias(f, {prefix + "output.bias", {"vocabulary"}}, output_bias);

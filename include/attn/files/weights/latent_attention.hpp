@@ -10,8 +10,7 @@ namespace attn::files {
 void visit(Either<LatentAttentionWeights> auto& w, const std::string& prefix, auto&& f)
 {
     auto& [query, latent, key_value, output, query_latent] = w;
-    begin_part(f, query_latent, prefix + "q_a_proj.");
-    if (query_latent) {
+    if (begin_part(f, query_latent, prefix + "q_a_proj.")) {
         auto& [down, norm] = *query_latent;
         visit(down, prefix + "q_a_proj.", f, "d_model", "d_q");
         visit(norm, prefix + "q_a_layernorm.", f, "d_q");

@@ -68,8 +68,7 @@ void visit(Either<LlamaWeights> auto& w, const std::string& prefix, auto&& f,
                  [&](auto& layer, const std::string& of_layer) { visit(layer, of_layer, f, names); });
     visit(norm, named(names.norm) + ".", f);
     const std::string output_name = named(names.output) + ".weight";
-    begin_part(f, output, output_name);
-    if (output)
+    if (begin_part(f, output, output_name))
         f(WeightTensor{output_name, {"vocabulary", "d_model"}, true}, *output);
 }
 

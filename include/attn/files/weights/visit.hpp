@@ -52,11 +52,13 @@ template <class Weights>
 inline constexpr std::string_view module_name = "these weights";
 
 /// Calls a visitor's begin_part(), if it has one, for the part that follows.
+/// @returns the part, which can be none
 template <class Visitor, class Part>
-void begin_part(Visitor& f, Part& part, const std::string& prefix)
+Part& begin_part(Visitor& f, Part& part, const std::string& prefix)
 {
     if constexpr (requires { f.begin_part(part, prefix); })
         f.begin_part(part, prefix);
+    return part;
 }
 
 /// A tensor of biases, of one map or of several.
@@ -232,8 +234,7 @@ void visit(Either<MultiHeadWeights> auto& w, const std::string& prefix, auto&& f
         visit(*output, prefix + "out_proj.", f, merged, "d_model");
     if (sinks)
         f(WeightTensor{prefix + "sinks", {"h"}}, *sinks);
-    begin_part(f, gate, prefix + "g_proj.");
-    if (gate)
+    if (begin_part(f, gate, prefix + "g_proj."))
         visit(*gate, prefix + "g_proj.", f, "d_model", has_output ? merged : "h_d_v");
 }
 template <>
@@ -259,11 +260,9 @@ void visit(Either<ExpertsWeights> auto& w, const std::string& prefix, auto&& f)
     visit_bias(f, {prefix + "router.e_score_correction_bias", {"experts"}}, correction_bias);
     visit_layers(experts, prefix + "experts.", f,
                  [&](auto& expert, const std::string& of_expert) { visit(expert, of_expert, f); });
-    begin_part(f, shared_expert, prefix + "shared_expert.");
-    if (shared_expert)
+    if (begin_part(f, shared_expert, prefix + "shared_expert."))
         visit(*shared_expert, prefix + "shared_expert.", f);
-    begin_part(f, shared_expert_gate, prefix + "shared_expert_gate.");
-    if (shared_expert_gate)
+    if (begin_part(f, shared_expert_gate, prefix + "shared_expert_gate."))
         visit(*shared_expert_gate, prefix + "shared_expert_gate.", f, "d_model", "one");
 }
 template <>
@@ -304,8 +303,7 @@ void visit(Stack& w, const std::string& prefix, auto&& f)
     auto& [layers, norm] = w;
     visit_layers(layers, prefix + "layers.", f,
                  [&](auto& layer, const std::string& of_layer) { visit(layer, of_layer, f); });
-    begin_part(f, norm, prefix + "norm.");
-    if (norm)
+    if (begin_part(f, norm, prefix + "norm."))
         visit(*norm, prefix + "norm.", f);
 }
 template <>
