@@ -47,7 +47,7 @@ TEST_CASE("a mistake is recognised in the first wrong step, and in steps that MI
 TEST_CASE("those mistakes are made first that are likely, so that a budget for few of them is enough",
           "[diff][diagnose]")
 {
-    const unsigned seed = GENERATE(21, 22, 23, 24, 25); // by luck one can be found in any order
+    const unsigned seed = GENERATE(21, 22); // by luck one can be found in any order
     CAPTURE(seed);
     const auto run = [&](const Trace& trace) {
         Numbers numbers(seed);
