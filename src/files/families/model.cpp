@@ -444,7 +444,7 @@ Model read_tower(const Configured& configured, NamedArrays arrays)
     if (auto& pooler = model.description.pooler; pooler && is_by_id(pooler->token) && !part.is_at_beginning()) {
         pooler.reset();
         model.not_computed.emplace_back(
-            "the pooled result, of the token with a certain id: the tokens between layers have none");
+            "the pooled result: an id says which token it is made of, and there are no ids between layers");
     }
     if (!part.is_at_beginning()) { // they said how wide embeddings are; tokens have been mapped
         model.weights.embedding_map.reset();

@@ -223,7 +223,7 @@ void set_attention_types(Settings& settings, const Json& value)
     }
 }
 
-/// The id of the end of a text. Configurations of CLIP's first years have 2, which it is not: the highest id is meant.
+/// The id of the end of a text. Configurations of CLIP's first years have 2 here by mistake: transformers takes the highest id then.
 void set_end_of_text(Settings& settings, const Json& value)
 {
     read(value, settings.pooled_id, 0.0);

@@ -44,8 +44,7 @@ Term<T> token_by_id(const Term<T>& x, const Ids& given, const PoolerDescription&
             is_highest ? *std::ranges::max_element(begin, end) : static_cast<std::int64_t>(description.id);
         if (std::find(begin, end, wanted) == end)
             throw Error("pool: a sequence has no token of id ", id,
-                        ", the end of a text, which stands for all of them: "
-                        "give it one");
+                        ", the end of a text, which stands for all of them: give it one");
         std::transform(begin, end, begin, [&](std::int64_t one) { return one == wanted ? 1 : 0; });
     });
     ends = trace("ends[(b,) n]", "1 * (ids == " + (is_highest ? "max(ids, axis=-1, keepdims=True)" : id) + ")",
